@@ -1,4 +1,4 @@
-"""What a figure draws, as CSV: numbers, or the parts of a network."""
+"""What a figure draws, as CSV: numbers, the parts of a network, or times."""
 
 from __future__ import annotations
 
@@ -59,6 +59,13 @@ def network_as_csv(
             ]
 
     return _written(("part", "number", "name", "type", *_SIZES, *_WORDS), rows())
+
+
+def times_as_csv(times: Mapping[str, float]) -> str:
+    """Return one row for each activity: its seconds, and their fraction of all; nothing of no times."""
+    whole = sum(times.values()) or 1.0
+    rows = ((name, _short(seconds), _short(seconds / whole)) for name, seconds in times.items())
+    return _written(("activity", "seconds", "fraction"), rows) if times else ""
 
 
 def _written(head: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:

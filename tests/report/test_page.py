@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import subprocess
+import zlib
 from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
@@ -22,6 +23,7 @@ from PIL import Image
 import petabatch
 from petabatch.errors import InputError, StoppedEarly
 from petabatch.pixels import atlas, png
+from petabatch.plotting.table import times_as_csv
 from petabatch.report.information import describe
 from petabatch.report.page import content
 from petabatch.report.page.build import report, rows
@@ -374,8 +376,8 @@ def test_a_browser_saves_every_figure_with_its_numbers_and_is_dark_where_that_is
 ) -> None:
     buttons, texts, light = in_browser(page, SAVES, tmp_path)
     assert buttons == [
-        "save PNG", "save CSV", "save CSV (all)", "save PNG", "save CSV", "save CSV (use)",
-        *["save SVG", "save CSV"] * 3,
+        "save PNG", "save CSV", "save CSV (all)", "save CSV", "save PNG", "save CSV", "save CSV (use)",
+        *["save SVG", "save CSV"] * 3, "save CSV",
     ]  # fmt: skip
     tables = {text.split("\n")[0]: list(csv.DictReader(io.StringIO(text))) for text in texts}
     with petabatch.open(folder) as run:
@@ -393,6 +395,9 @@ def test_a_browser_saves_every_figure_with_its_numbers_and_is_dark_where_that_is
     columns = {"input": image, "reconstruction": recon, "error": image - recon}
     _same(shown, ("row", "column", "channel"), columns)
     assert {(row["time"], row["slice"]) for row in shown} == {("display 2", "0")}
+    chosen = tables["feature,patch,shown,activity,row,column,channel,value"]  # of the feature used most
+    assert len(chosen) == 2 * 4 * 4 * 3
+    assert {row["shown"] for row in chosen} == {"display 1, slice 0", "display 2, slice 0"}
     assert "feature,active (fraction),strongest activities" in tables
     assert "time,slice,shown,reconstruction,scale of the error" in tables
     (saved,) = (text for text in texts if ">Energy</text>" in text)  # its title, beside it on the page
@@ -400,6 +405,46 @@ def test_a_browser_saves_every_figure_with_its_numbers_and_is_dark_where_that_is
     assert light == "rgb(255, 255, 255)"
     *_, dark = in_browser(page, SAVES, tmp_path, "--blink-settings=preferredColorScheme=0")
     assert dark == "rgb(23, 25, 28)"
+
+
+def test_times_are_saved_as_their_bars_have_them(folder: Path, page: str) -> None:
+    table = list(csv.DictReader(io.StringIO(data(page)["tables"]["time"])))
+    with petabatch.open(folder) as run:
+        seconds = run.attributes["times"]["steps"]
+    assert {row["activity"]: float(row["seconds"]) for row in table}["steps"] == pytest.approx(
+        seconds, rel=1e-6
+    )
+    assert sum(float(row["fraction"]) for row in table) == pytest.approx(1)
+    for row in table:
+        (drawn,) = re.findall(
+            f"<th>{row['activity']}</th><td><span [^>]*></span> (.*?) s, (.*?) %</td>", page
+        )
+        found = float(row["seconds"]), 100 * float(row["fraction"])
+        np.testing.assert_allclose(found, [float(each) for each in drawn], atol=0.051)  # of one digit
+    assert times_as_csv({}) == ""
+
+
+def test_image_patches_are_saved_as_the_image_under_them(tmp_path: Path) -> None:
+    folder = four_corners(tmp_path, 'layers.image.source.normalize="standard"')  # not from 0 to 1
+    with petabatch.open(folder) as run:
+        (one,) = content.dictionaries(run)
+        image = run.layer("image")[-1, 0]
+    blocks = [image[y : y + 4, x : x + 4] for y in (0, 4) for x in (0, 4, 8)]  # the patches do not overlap
+    for patches in one["patches"].values():
+        packed = zlib.decompress(base64.b64decode(patches["pixels"]))
+        for found in np.frombuffer(packed, "<f4").reshape(-1, 4, 4, 3):
+            assert any(np.array_equal(found, block) for block in blocks)
+
+
+def test_of_many_image_patches_those_of_features_used_most_have_pixels(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(content, "_PATCH_PIXELS", 2 * 48)  # two patches of one feature
+    with petabatch.open(folder) as run:
+        (one,) = content.dictionaries(run)
+    assert len(one["patches"]) > 1
+    most = str(int(np.argmax(one["use"])))
+    assert [number for number, each in one["patches"].items() if "pixels" in each] == [most]
 
 
 PRINTED = """

@@ -13,6 +13,7 @@ from typing import Any
 
 from petabatch import results
 from petabatch.errors import InputError, printable
+from petabatch.plotting.table import times_as_csv
 from petabatch.report.information import describe
 from petabatch.report.lines import LABEL
 from petabatch.report.page import content
@@ -54,12 +55,13 @@ def report(folder: Path, output: Path) -> None:
 def build(run: Results, information: str) -> str:
     """Return the page; `information` is the text of `petabatch info`."""
     about, params = run.attributes, run.params
-    found, network = drawings(run), network_drawing(run)
+    found, network, spent = drawings(run), network_drawing(run), _spent(about)
     data = {
         "curves": content.curves(run),
         "dictionaries": content.dictionaries(run),
         "reconstructions": content.reconstructions(run),
-        "tables": {drawing.name: drawing.csv for drawing in (*found, network)},
+        "tables": {drawing.name: drawing.csv for drawing in (*found, network)}
+        | {"time": times_as_csv(spent)},
     }
     body = '<div class="body"></div>'
     given = _text(about.get("params_given", "") or json.dumps(params, indent=2))
@@ -73,7 +75,7 @@ def build(run: Results, information: str) -> str:
         _section("curves", "Curves", f"{_CURVES}{body}" if data["curves"] else ""),
         _section("network", "Network", _figure(network)),
         _section("params", "Params", f"{_overrides(about.get('overrides', []))}<pre>{given}</pre>"),
-        _section("time", "Where the time went", _times(about)),
+        _section("time", "Where the time went", _times(spent)),
         _section("provenance", "Provenance", _table(rows(information))),
         _section("cite", "How to cite", f"<pre>{_text(citation(about))}</pre>"),
     ]
@@ -139,20 +141,27 @@ def _section(name: str, title: str, body: str) -> tuple[str, str]:
     return f'<a href="#{name}">{title}</a>', f'<section id="{name}"><h2>{title}</h2>{body}</section>'
 
 
-def _times(about: dict[str, Any]) -> str:
-    """Return bars of what the time went into."""
+def _spent(about: dict[str, Any]) -> dict[str, float]:
+    """Return the seconds of each activity, most first; nothing where they were not recorded."""
     times = dict(about.get("times", {}))
     if not times:
+        return {}
+    times["other"] = max(0.0, float(about["seconds"]) - sum(times.values()))
+    ordered = sorted(times.items(), key=lambda pair: -pair[1])
+    return {_ACTIVITIES.get(name, name): seconds for name, seconds in ordered}
+
+
+def _times(spent: dict[str, float]) -> str:
+    """Return bars of what the time went into; the script adds what saves their numbers."""
+    if not spent:
         return "<p>not recorded</p>"
-    whole = max(float(about["seconds"]), sum(times.values()), 1e-9)
-    times["other"] = max(0.0, whole - sum(times.values()))
+    whole = max(sum(spent.values()), 1e-9)
     bars = (
-        f'<tr><th>{_text(_ACTIVITIES.get(name, name))}</th><td><span class="bar" '
-        f'style="width:{16 * seconds / whole:.2f}em"></span> {seconds:.1f} s, '
-        f"{100 * seconds / whole:.1f} %</td></tr>"
-        for name, seconds in sorted(times.items(), key=lambda pair: -pair[1])
+        f'<tr><th>{_text(name)}</th><td><span class="bar" style="width:{16 * seconds / whole:.2f}em"></span> '
+        f"{seconds:.1f} s, {100 * seconds / whole:.1f} %</td></tr>"
+        for name, seconds in spent.items()
     )
-    return f"<table>{''.join(bars)}</table>"
+    return f'<div class="times"><table>{"".join(bars)}</table></div>'
 
 
 def _overrides(texts: Iterable[str]) -> str:

@@ -29,6 +29,8 @@ _PATCHES = 8
 """Image patches of a feature."""
 _FEATURES = 512
 """Features whose image patches are searched for."""
+_PATCH_PIXELS = 1_000_000
+"""Values of image patches, from the features used most; of further ones there are pictures only."""
 _PIXELS = 3_000_000
 """Values of images and reconstructions."""
 
@@ -106,7 +108,8 @@ def _use(run: Results, read: Dictionary) -> Json:
     except PetabatchError:
         return shown
     tiles: list[np.ndarray] = []
-    patches, blank = {}, None
+    patches: dict[str, Json] = {}
+    blank, room = None, _PATCH_PIXELS
     for number in np.argsort(-use, kind="stable")[:_FEATURES]:
         if not driven[number]:
             continue
@@ -119,6 +122,9 @@ def _use(run: Results, read: Dictionary) -> Json:
             "activity": _short(np.array([unit.activity for unit in driven[number]])),
             "where": [f"{when(run, unit.step)}, {of_slice(run, unit.slice)}" for unit in driven[number]],
         }
+        room -= values.size
+        if room >= 0:
+            patches[str(number)]["pixels"] = _packed(values)
         tiles += [*scaled, *np.repeat(blank, _PATCHES - len(scaled), axis=0)]
     if tiles:
         rows = len(tiles) // _PATCHES

@@ -224,6 +224,13 @@ function dictionary(parent, one) {
       show(tile, one.patch_atlas, one.patch_columns, one.patch_rows, mine.row * one.patch_columns + i, 72 * one.aspect, 72);
       add(figure, "figcaption", {}, number_(activity));
     });
+    if (mine.pixels) saves(patches, `image patches of feature ${number}`, { csv: async () => {
+      const pixels = await unpacked(mine.pixels), size = pixels.length / mine.activity.length;
+      return table(["feature", "patch", "shown", "activity", "row", "column", "channel", "value"], Array.from(pixels, (value, i) => {
+        const at = Math.floor(i / size);
+        return [number, at + 1, mine.where[at], mine.activity[at], ...indices(one.shape, i % size), short(value)];
+      }));
+    } });
   }
 
   const number_ = (value) => (value === null ? "" : Math.abs(value) < 0.1 ? String(+value.toPrecision(2)) : value.toFixed(2));
@@ -322,3 +329,4 @@ for (const figure of document.querySelectorAll(".drawing")) {
   const { name } = figure.dataset, csv = data.tables[name];
   saves(figure, name, { svg: drawn(figure.querySelector("svg")), ...(csv ? { csv: () => csv } : {}) });
 }
+for (const bars of document.querySelectorAll(".times")) saves(bars, "time", { csv: () => data.tables.time });
