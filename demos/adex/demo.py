@@ -66,13 +66,13 @@ for number, name in enumerate(("Regular spiking", "Bursts", "Fast spiking")):
     axes = rows[number]
     v[run.spikes("neuron", slice=number).steps - 1, number] = 20
     axes.plot(time, v[:, number], lw=0.8)
-    axes.set(title=name, ylabel="v (mV)", xlim=(0, 500))
+    axes.set(title=name, ylabel="Potential (mV)", xlim=(0, 500))
 axes.set_xlabel("Time (ms)")
 axes = right.subplots()
 for a, each in counts.items():
     (line,) = axes.plot(currents, each, "o-", ms=2.5, lw=0.9, label=f"a = {a:g} nS")
     axes.axvline(rheobase(a, 144.0), color=line.get_color(), ls="--", lw=0.9)
-axes.set(xlabel="Current after 2 s (pA)", ylabel="Spikes in 3 s", title="Onset of spikes")
+axes.set(xlabel="Current after 2 s (pA)", ylabel="Spikes in 3 s", title="Dashed: rheobase of theory")
 axes.legend()
 figure.savefig("runs/demos/adex.png")
 print("figure: runs/demos/adex.png")

@@ -52,7 +52,7 @@ for wanted in (1.9, 2.2, 3.0, 5.0):
 left.set(xlim=(0, time[-1]), ylim=(0, 1), xlabel="Time", ylabel="Order parameter R")
 fine = np.linspace(2, 5.2, 300)
 right.plot([0, *fine], [0, *np.sqrt(1 - 2 / fine)], color="0.6", label="theory")
-right.plot(K, order, "o", ms=3.5, label="1000 oscillators")
+right.plot(K, order, "o", ms=3.5, label="1,000 oscillators")
 right.set(xlim=(0, 5.2), ylim=(0, 1), xlabel="Coupling K", ylabel="R, mean over the second half")
 right.legend()
 theory = np.sqrt(1 - 2 / K.clip(2))

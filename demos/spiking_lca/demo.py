@@ -71,7 +71,10 @@ time = run.layer("code").steps * 0.01
 errors = np.linalg.norm(counts / time[:, None, None] - exact, axis=2) / np.linalg.norm(exact, axis=1)
 plt.style.use(plotting.STYLE)
 figure, (left, right) = plt.subplots(1, 2, figsize=(7.2, 3.0), layout="constrained")
-left.loglog(time, errors, lw=0.9)
+lines = left.loglog(time, errors, color="0.75", lw=0.6)
+lines[0].set_label("a signal")
+left.loglog(time, errors.mean(axis=1), lw=1.2, label=f"mean of the {SIGNALS} signals")
+left.legend(loc="lower left")
 left.set(
     xlabel="Time (time constants of inhibition)", ylabel="Relative error of the rates", xlim=(1, time[-1])
 )
