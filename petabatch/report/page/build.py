@@ -143,7 +143,7 @@ def _section(name: str, title: str, body: str) -> tuple[str, str]:
 
 def _spent(about: dict[str, Any]) -> dict[str, float]:
     """Return the seconds of each activity, most first; nothing where they were not recorded."""
-    times = dict(about.get("times", {}))
+    times: dict[str, float] = dict(about.get("times", {}))
     if not times:
         return {}
     times["other"] = max(0.0, float(about["seconds"]) - sum(times.values()))
