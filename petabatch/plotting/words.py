@@ -156,9 +156,14 @@ def layer_names(names: Iterable[str]) -> str:
 
 
 def variable(run: Results, place: str) -> str:
-    """Return a label for a variable of a layer, as `layers/E/A`: `Activity of E`."""
+    """Return a label for a variable of a layer, as `layers/E/A`: `Activity of E`.
+
+    The variable of an equation has its name only, in which capitals count: `v of neuron`.
+    """
     _, layer, name = place.split("/")
     units = run[place].units
     unit = f" ({units})" if units != "1" else ""
     words = run[place].description.split(";")[0].split(",")[0] or name
+    if words == f"variable of d{name}/dt":
+        return f"{name} of {layer}{unit}"
     return capital(f"{words} of {layer}{unit}")

@@ -303,6 +303,8 @@ def test_variables_recorded_without_an_activity_are_drawn_by_default(tmp_path: P
         np.testing.assert_array_equal(panels[1].lines[0].get_ydata(), w[:, 0])
         portrait = plotting.phase(run, number=1).axes[0]
         np.testing.assert_array_equal(portrait.lines[0].get_xdata(), v[:, 1])
+        assert [panel.get_ylabel() for panel in panels[:2]] == ["v of osc", "w of osc"]
+        assert (portrait.get_xlabel(), portrait.get_ylabel()) == ("v of osc", "w of osc")
         with pytest.raises(InputError, match=r'such as osc = { variables = \["A"\], every = 1 }'):
             plotting.raster(run)
 
