@@ -56,7 +56,7 @@ for row, layer in zip(above.subplots(2, 8), ("image", "recon"), strict=True):
         plotting.bare(axes)
         if layer == "image" and not display:
             axes.set_title(("Faces", "Other images")[slice_])
-    row[0].set_ylabel({"image": "Image", "recon": "Reconstruction"}[layer])
+    row[0].set_ylabel({"image": "Image", "recon": "Reconstruction"}[layer], fontsize="small")
 left, middle, right = below.subplots(1, 3, width_ratios=[1, 1, 1.1])
 for slice_, (axes, name) in enumerate(((left, "faces"), (middle, "other images"))):
     best = use[slice_].argmax(axis=-1)[..., None, None, None]
