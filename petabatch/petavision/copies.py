@@ -1,4 +1,4 @@
-"""PetaVision's copies of connections: clones, transposes, and weights that a clone holds instead."""
+"""PetaVision's copies of connections: clones, transposes, and connections that are one with their clone."""
 
 from __future__ import annotations
 
@@ -49,9 +49,10 @@ def _scaled(draft: Draft, part: Part, owner: Part, table: Table) -> Table:
 
 
 def merge_holders(draft: Draft) -> None:
-    """Let a clone hold the weights of a connection that delivers nothing, as is usual in petabatch.
+    """Join a connection that delivers nothing with the clone that delivers its weights, as one connection.
 
-    In PetaVision, weights that learn from a residual belong to a connection to it of channel -1.
+    In PetaVision, weights that learn from a residual belong to a connection to it of channel -1. Its name is
+    kept, as its files have it.
     """
     for name in [name for name, table in draft.connections.items() if table["type"] == "conv"]:
         table = draft.connections[name]
@@ -62,38 +63,31 @@ def merge_holders(draft: Draft) -> None:
         ]
         shapes = [draft.shape(draft.parts[draft.connections[other]["post"]]) for other in clones]
         if (
-            table.get("channel") != "none"
-            or not clones
-            or shapes[0] != draft.shape(draft.parts[table["post"]])
+            table.get("channel") == "none"
+            and clones
+            and shapes[0] == draft.shape(draft.parts[table["post"]])
+            and "error" not in draft.connections[clones[0]]
         ):
-            continue
-        heir = clones[0]
-        if "error" in draft.connections[heir]:
-            continue
-        _inherit(draft, name, heir)
+            _join(draft, name, clones[0])
 
 
-def _inherit(draft: Draft, name: str, heir: str) -> None:
-    table = draft.connections.pop(name)
-    clone = draft.connections[heir]
+def _join(draft: Draft, name: str, clone: str) -> None:
+    table, delivers = draft.connections.pop(name), draft.connections[clone]
     own = {
         key: value for key, value in table.items() if key not in ("type", "pre", "post", "channel", "learn")
     }
-    ends = {key: value for key, value in clone.items() if key not in ("type", "of")}
+    ends = {key: value for key, value in delivers.items() if key not in ("type", "of")}
     if learn := table.get("learn"):
         rule, *rest = learn.items()
         own["learn"] = dict([rule, ("error", table["post"]), *rest])
-    draft.connections[heir] = {"type": "conv", **ends, **own}
-    for other in draft.connections.values():
-        if other.get("of") == name:
-            other["of"] = heir
-        together = other.get("normalize", {}).get("together", [])
-        if name in together:
-            together[together.index(name)] = heir
-    if name in draft.connection_output:
-        draft.connection_output[heir] = draft.connection_output.pop(name)
-    part = draft.origin.pop(("connections", name))
-    draft.merged[name] = heir
-    draft.origin |= {("connections", heir, key): part for key in own}
-    part.becomes = [f"connections.{heir}"]
-    part.differs(f"{heir} holds its weights")
+    joined = {"type": "conv", **ends, **own}
+    draft.connections = {
+        name if other == clone else other: joined if other == clone else kept
+        for other, kept in draft.connections.items()
+    }
+    if (output := draft.connection_output.pop(clone, None)) is not None:
+        draft.connection_output.setdefault(name, output)
+    part = draft.origin.pop(("connections", clone))
+    draft.origin |= {("connections", name, key): part for key in ends}
+    part.becomes = [f"connections.{name}"]
+    draft.origin["connections", name].differs(f"delivers as its clone {clone} does")

@@ -32,8 +32,6 @@ class Draft:
     checkpoint: Table = field(default_factory=dict)
     origin: dict[tuple[str, ...], Part] = field(default_factory=dict)
     """The group that a table comes from."""
-    merged: dict[str, str] = field(default_factory=dict)
-    """Connections that only hold weights, and the clone that has them instead."""
 
     def of_role(self, role: str) -> Iterator[Part]:
         """Yield the parts of a role, in file order."""

@@ -87,7 +87,7 @@ def test_one_update_from_the_originals_weights_activity_and_error(name: str) -> 
     """Each stored update by itself: (W, momentum, A, error) before to (momentum, W) after, to 1e-6."""
     case = Case(name)
     data, net = case.data, case.network()
-    conv: Any = net.connections["V1ToRecon"]
+    conv: Any = net.connections["V1ToError"]
     way = conv.link(net.layers)
     rule, p = conv.learn, way.patches
     kernels = ArrayKernels(np)

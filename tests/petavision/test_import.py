@@ -17,10 +17,13 @@ from petabatch.errors import ParamsError
 from petabatch.network.build import build
 from petabatch.network.loop import find_loop
 from petabatch.petavision import read
+from petabatch.petavision.export import export
 from petabatch.petavision.keys import CLASSES, Key
 from petabatch.petavision.pvp import write_activities, write_weights
+from petabatch.storage.checkpoint import latest_checkpoint, load_checkpoint
+from petabatch.storage.directory import RunDirectory
 from petabatch.weights import WeightFile
-from support.commands import Command
+from support.commands import Command, alone
 
 PARAMS = Path(__file__).parent / "params"
 RNG = np.random.default_rng(3)
@@ -60,25 +63,42 @@ def test_a_learning_lca_reads_as_a_person_writes_it(lca: Path) -> None:
             "knee": 0.9, "slope": 0.1,
         },
     }  # fmt: skip
-    assert net["connections"]["V1ToRecon"] == {
+    assert net["connections"]["V1ToError"] == {
         "type": "conv", "pre": "V1", "post": "Recon", "patch": [4, 4],
         "init": {"type": "uniform", "low": -1.0, "sparsity": 0.2}, "normalize": {"type": "l2"},
         "learn": {"type": "hebbian", "error": "Error", "rate": 0.5, "momentum": pytest.approx(np.exp(-0.2))},
     }  # fmt: skip
-    assert net["connections"]["ErrorToV1"]["of"] == "V1ToRecon"
+    assert net["connections"]["ErrorToV1"]["of"] == "V1ToError"
     assert net["connections"]["ReconToError"]["feedback"] is True
-    assert "V1ToError" not in net["connections"]
+    assert "V1ToRecon" not in net["connections"]
     assert net["probes"] == {"Energy": {"type": "energy", "error": "Error", "code": "V1", "coefficient": 0.3}}
     assert net["checkpoint"] == {"every": "2 displays"}
     assert net["output"] == {
         "layers": {"V1": {"every": "display"}, "Recon": {"every": "display"}},
-        "connections": {"V1ToRecon": {"every": "display"}},
+        "connections": {"V1ToError": {"every": "display"}},
     }
 
 
 def test_an_imported_lca_is_the_loop_that_its_kernels_know(lca: Path) -> None:
     loop = find_loop(build(petabatch.load(lca).network))
     assert (loop.image, loop.error, loop.code, loop.recon) == ("Image", "Error", "V1", "Recon")
+
+
+def test_a_learning_lca_goes_on_from_its_exported_checkpoint(lca: Path, tmp_path: Path) -> None:
+    """Weights of the MomentumConn are one connection with its clone, and have its name in the files."""
+    run = alone(lca, "run", "run.displays=2")
+    names = {path.name for path, _ in export(run, tmp_path / "out")}
+    assert {"V1ToError.pvp", "V1ToError_W.pvp", "V1ToError_prev_dW.pvp", "V1_V.pvp"} <= names
+    (one,) = read(lca, lca.parent, checkpoint=tmp_path / "out" / "Checkpoints" / "Checkpoint20")
+    (lca.parent / "again.toml").write_text(one.text)
+    found = in_memory.run(petabatch.load(lca.parent / "again.toml"), [0]).states
+    head = latest_checkpoint(RunDirectory(run))
+    assert head is not None
+    arrays, _ = load_checkpoint(head, 0, 2)
+    for key in ("layers/V1/V", "connections/V1ToError/momentum"):
+        np.testing.assert_array_equal(found[key][0], arrays[key])
+    weights = "connections/V1ToError/weights"
+    np.testing.assert_allclose(found[weights][0], arrays[weights], atol=1e-6)  # normalised again
 
 
 def test_loading_is_importing_and_loading_that(lca: Path, tmp_path: Path) -> None:
@@ -542,7 +562,7 @@ def test_the_command_writes_files_and_reports(lca: Path, petabatch: Command) -> 
     folder = lca.parent.parent
     done = petabatch("import", lca, "-o", folder / "net.toml")
     assert done.returncode == 0, done.stderr
-    assert "differs        MomentumConn V1ToError -> connections.V1ToRecon" in done.stderr
+    assert "differs        MomentumConn V1ToError -> connections.V1ToError" in done.stderr
     assert petabatch("check", folder / "net.toml").returncode == 0
     again = petabatch("import", lca, "-o", folder / "net.toml")
     assert (again.returncode, "this file exists" in again.stderr) == (1, True)

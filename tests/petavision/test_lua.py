@@ -187,21 +187,21 @@ def test_perceptrons_and_backpropagation_are_networks_that_learn(tmp_path: Path)
     assert found.translation.error() is None, found.report
     net = tomllib.loads(found.text)
     layers, links = net["layers"], net["connections"]
-    recon, delta = "TruthRecon_Pooled", "DeltaTruthRecon_Pooled"
-    assert links[f"PooledTo{recon}"]["learn"]["error"] == delta
-    assert links[f"TruthBiasTo{recon}"]["learn"]["error"] == delta
+    delta = "DeltaTruthRecon_Pooled"
+    assert links[f"PooledTo{delta}"]["learn"]["error"] == delta
+    assert links[f"TruthBiasTo{delta}"]["learn"]["error"] == delta
     assert layers["TruthBias"] == {"type": "constant", "shape": [1, 1, 1], "value": 1.0}
     assert layers["DeltaPooled"]["scale"] == 0.5
     assert links[f"{delta}ToDeltaPooled"] == {
-        "type": "transpose", "pre": delta, "post": "DeltaPooled", "channel": "inh", "of": f"PooledTo{recon}"
+        "type": "transpose", "pre": delta, "post": "DeltaPooled", "channel": "inh", "of": f"PooledTo{delta}"
     }  # fmt: skip
     assert layers["DeltaPooledToDeltaHidden_placed"]["window"] == [4, 4]
-    assert links["ImageToHidden"]["learn"]["error"] == "DeltaHiddenMaskedByHidden"
-    assert links["DeltaHiddenMaskedByHiddenToDeltaImage"]["of"] == "ImageToHidden"
+    assert links["ImageToDeltaHiddenMaskedByHidden"]["learn"]["error"] == "DeltaHiddenMaskedByHidden"
+    assert links["DeltaHiddenMaskedByHiddenToDeltaImage"]["of"] == "ImageToDeltaHiddenMaskedByHidden"
     assert layers["HiddenRecon_Pooled"]["every"] == "display"
     run = parse_toml(found.text, "x", tmp_path).network
     done = in_memory.run(run, [0, 20]).states
-    for name in ("ImageToHidden", f"PooledTo{recon}"):
+    for name in ("ImageToDeltaHiddenMaskedByHidden", f"PooledTo{delta}"):
         first, last = done[f"connections/{name}/weights"]
         assert abs(last - first).max() > 1e-4, name
     assert "the parameter nxp is missing" in failure(tmp_path, text.replace("{ nxp = 1, nyp = 1,", "{"))

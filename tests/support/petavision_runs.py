@@ -120,11 +120,10 @@ def _shown(out: Path, name: str, table: dict[str, Any], lost: set[str]) -> dict[
 def _weighted(one: Imported, out: Path, name: str, table: Mapping[str, Any]) -> dict[str, Any]:
     """Return the table of a connection with the first weights of its file, those of its arbor."""
     draft = one.translation.draft
-    owner = next((old for old, new in draft.merged.items() if new == name), name)
     part = draft.origin.get(("connections", name))
     convs = {f"connections.{key}" for key, one in draft.connections.items() if one["type"] == "conv"}
     arbors = [key for key in part.becomes if key in convs] if part else []
-    first = part.name if part and len(arbors) > 1 else owner
+    first = part.name if part and len(arbors) > 1 else name
     file = (out / f"{first}.pvp").absolute()
     if table["type"] != "conv" or not file.exists():
         return dict(table)
@@ -173,7 +172,7 @@ def _written(one: Imported, out: Path, last: int) -> Iterator[tuple[str, list[in
             if found.shape[2] > 1 or fixed or read.header.kind == 3:
                 continue  # of weights that are not shared, a file has those of the margin, 0 off the image
             found = found[:, :, 0]
-        yield draft.merged.get(part.name, part.name), [times[at] for at in chosen], found
+        yield part.name, [times[at] for at in chosen], found
 
 
 def _starts(table: Mapping[str, Any]) -> bool:
