@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import runpy
 import tomllib
 from pathlib import Path
 
 from petabatch import builtins, simulation
+from petabatch.petavision.aliases import CLASSES as FORMER
+from petabatch.petavision.keys import CLASSES
 from petabatch.spec.reference import markdown
 from petabatch.version import __version__
 
@@ -29,6 +32,28 @@ def test_the_reference_of_petavisions_classes_is_up_to_date() -> None:
     page = runpy.run_path(str(REPOSITORY / "docs" / "petavision.py"))["page"]
     found = (REPOSITORY / "docs" / "petavision-classes.md").read_text()
     assert found == page(), "python docs/petavision.py > docs/petavision-classes.md"
+
+
+def test_the_table_of_petavisions_names_has_what_is_imported_and_what_it_becomes() -> None:
+    """Classes, parameters and values are ones that the import reads; types and keys are in the reference."""
+    page = (REPOSITORY / "docs" / "coming-from-petavision.md").read_text().partition("## Names")[2]
+    reference = set(re.findall(r"\w+", (REPOSITORY / "docs" / "params.md").read_text()))
+    read = {key for one in CLASSES.values() for key in one.keys}
+    for file in (REPOSITORY / "petabatch" / "petavision").rglob("*.py"):
+        constants = (node for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.Constant))
+        read |= {node.value for node in constants if isinstance(node.value, str)}
+    rows = [line for line in page.partition("\n## ")[0].splitlines() if line.startswith("| ")][1:]
+    assert len(rows) > 40
+    for row in rows:
+        theirs, ours = row.strip("| ").split(" | ")
+        named = set(re.findall(r"\b[A-Z]\w*[a-z]\w*[A-Z]\w*|\b[A-Z]{3}\w*", theirs))
+        quoted = {word for text in re.findall("`(.*?)`", theirs) for word in re.findall(r"[A-Za-z]\w*", text)}
+        assert not (unread := (named | quoted) - read - set(CLASSES) - set(FORMER)), (row, unread)
+        types = {word for text in re.findall("`(.*?)`", ours) for word in re.findall(r"\b[a-z]\w*", text)}
+        assert not (unknown := types - reference), (row, unknown)
+        for name in named & set(CLASSES):
+            becomes = set(re.findall(r"\w+", CLASSES[name].becomes))
+            assert becomes & set(re.findall(r"\w+", ours)), (row, name, becomes)
 
 
 def test_every_shipped_params_file_is_valid() -> None:
