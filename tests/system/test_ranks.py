@@ -163,7 +163,7 @@ def test_what_the_time_of_each_rank_went_into_is_recorded_and_shown(small: Path,
         )
     page = petabatch("info", "out").stdout
     assert re.search(r"rank +host +computing +images +ranks +communication +files +kernels +other\n", page)
-    assert re.search(r"\n +1 +\S+ +\d+\.\d%", page)
+    assert re.search(r"\n +1 +\S+ +\d+\.\d %", page)
     with results.open(alone(small, "one")) as run:
         assert "rank_times" not in run.attributes
 
