@@ -45,7 +45,7 @@ def golden_params(**params: Any) -> dict[str, Any]:
 
 def mapped(**params: Any) -> Hebbian:
     net = openpv.network(golden_params(**params), np.zeros((3, 2, 2, 1)), input=np.zeros((1, 1, 4, 4, 1)))
-    rule = net.connections["V1ToRecon"].learn  # type: ignore[attr-defined]
+    rule = net.connections["V1ToError"].learn  # type: ignore[attr-defined]
     assert isinstance(rule, Hebbian)
     return rule
 
