@@ -1,4 +1,4 @@
-"""Events of all ranks: spikes, of which each slice has any number in a step."""
+"""Events of all ranks: spikes, any number for each slice and step."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ class Features(Protocol):
     whole_plan: Plan
     """That of all features."""
     together: bool
-    """All slices of a rank are one lane, so that one message has the parts of all of them."""
+    """All slices of a rank form one lane, and one message carries their partial sums."""
     writes: bool
     """This rank writes what is recorded of its slices."""
 

@@ -11,7 +11,7 @@ from petabatch.engine.finite import assert_finite, changed_by_updates
 from petabatch.engine.signals import Signals
 from petabatch.engine.state import refresh
 from petabatch.engine.steppers import Stepper
-from petabatch.engine.weight_update import change_all, normalise
+from petabatch.engine.weight_update import change, normalise
 from petabatch.network.plan import Plan
 from petabatch.spec.parts import StepContext
 
@@ -46,7 +46,7 @@ class LaneLearning:
             if not update.reduced:
                 mine, slices = signals.learning[update.name], self._ctx.slices
                 number, xp = update.update(step), self._ctx.xp
-                change_all(whole, signals.features, update.name, mine, {}, number, 1, slices, xp)
+                change(whole, signals.features, update.name, mine, {}, number, 1, slices, xp)
                 changed.add(update.name)
         if changed:
             for name in normalise(

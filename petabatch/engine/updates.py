@@ -10,7 +10,7 @@ from petabatch.engine.features import Features
 from petabatch.engine.finite import changed_by_updates
 from petabatch.engine.reduction import Exact, Overlapped, Reduction
 from petabatch.engine.state import State, owned
-from petabatch.engine.weight_update import SUMMED, change_all, normalise
+from petabatch.engine.weight_update import SUMMED, change, normalise
 from petabatch.errors import NonFiniteError
 from petabatch.network.plan import Plan, UpdateSchedule
 from petabatch.parallel.comm import Comm
@@ -88,7 +88,7 @@ class Updates:
         mine = owned(self.state.arrays, f"connections/{schedule.name}")
         own = {kind: sums[called] for kind in SUMMED if (called := _called(schedule.name, kind)) in sums}
         graph, update = self.plan.at_step(step).whole_graph, schedule.update(step)
-        change_all(graph, self.features, schedule.name, mine, own, update, graph.network.batch, (0,), np)
+        change(graph, self.features, schedule.name, mine, own, update, graph.network.batch, (0,), np)
 
     def _verify(self, group: Sequence[UpdateSchedule]) -> None:
         names = [schedule.name for schedule in group]

@@ -22,6 +22,7 @@ SUMMED = ("product", "counts", "active")
 
 def change(
     graph: Graph,
+    features: Features,
     name: str,
     mine: Mapping[str, Array],
     sums: Mapping[str, Array],
@@ -32,45 +33,29 @@ def change(
 ) -> None:
     """Change the weights of connection `name` in place by update number `update`.
 
-    `mine` holds the connection's arrays by their names, `sums` has those of `SUMMED` that there are, over
-    `slices` slices. `owners` are the slices the weights belong to, (0,) when they are one for all.
+    `graph` is that of all features, which an update that couples features gathers. `mine` holds the
+    connection's arrays by their names; `sums` those of `SUMMED` over `slices` slices, which are in `mine`
+    otherwise. `owners` are the slices the weights belong to, (0,) when they are one for all.
     """
     owner = graph.plastic[name]
     assert owner.learn is not None
-    weights = mine["weights"]
-    with calling(owner.learn, f"connections.{name}.learn"):
-        owner.learn.change(weights, sums["product"], sums.get("counts"), mine, update, slices, xp)
-    if owner.decorrelate:
-        from petabatch.kernels.cpu.products import multiply  # numba, which is not needed before a run
+    with ExitStack() as stack:
+        if learns_together(owner):
+            mine, sums = (
+                stack.enter_context(features.all_of(name, arrays, owners[0])) for arrays in (mine, sums)
+            )
+        sums = {**mine, **sums}
+        weights = mine["weights"]
+        with calling(owner.learn, f"connections.{name}.learn"):
+            owner.learn.change(weights, sums["product"], sums.get("counts"), mine, update, slices, xp)
+        if owner.decorrelate:
+            from petabatch.kernels.cpu.products import multiply  # numba, which is not needed before a run
 
-        decorrelate(weights, owner.decorrelate, multiply if xp is np else xp.matmul)
-    if "usage" in mine:
-        mine["usage"][...] = sums["active"]
-    if owner.revive is not None:
-        _revive(graph, name, owner, mine, update, owners, xp)
-
-
-def change_all(
-    graph: Graph,
-    features: Features,
-    name: str,
-    mine: Mapping[str, Array],
-    sums: Mapping[str, Array],
-    update: int,
-    slices: int,
-    owners: Sequence[int],
-    xp: Any,
-) -> None:
-    """Do as `change` does, on all features where their update is one of all; `graph` is that of the whole.
-
-    Of `SUMMED`, what is not in `sums` is in `mine`.
-    """
-    if not learns_together(graph.plastic[name]):
-        change(graph, name, mine, {**mine, **sums}, update, slices, owners, xp)
-        return
-    tag = owners[0]
-    with features.all_of(name, mine, tag) as all_mine, features.all_of(name, sums, tag) as all_sums:
-        change(graph, name, all_mine, {**all_mine, **all_sums}, update, slices, owners, xp)
+            decorrelate(weights, owner.decorrelate, multiply if xp is np else xp.matmul)
+        if "usage" in mine:
+            mine["usage"][...] = sums["active"]
+        if owner.revive is not None:
+            _revive(graph, name, owner, mine, update, owners, xp)
 
 
 def _revive(

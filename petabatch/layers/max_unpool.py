@@ -37,7 +37,7 @@ class MaxUnpool(Layer):
         if any(size % window for size, window in zip(self.shape[:2], self.window, strict=True)):
             more = {
                 "got": f"{list(self.window)} in {list(self.shape[:2])}",
-                "expected": "rows and columns of which the layer's are multiples",
+                "expected": "rows and columns that divide those of the layer",
             }
             raise PydanticCustomError("max_unpool", "windows do not cover the layer", more)
         return self

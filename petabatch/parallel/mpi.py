@@ -6,7 +6,7 @@ import platform
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -143,6 +143,7 @@ class MPI:
         # of their own, so that ranks may start them on either side of a barrier.
         self._background = self._world.Dup()
         self._exchange = self._world.Dup()
+        self._buffers = threading.local()
         self.rank: int = self._world.rank
         self.size: int = self._world.size
         self.local_rank: int = self._world.Split_type(self._mpi.COMM_TYPE_SHARED).rank
@@ -226,7 +227,7 @@ class MPI:
     def add_parts(self, part: np.ndarray, total: np.ndarray, tag: int) -> None:
         """Set `total` to the sum over ranks, added in rank order; see `Comm`."""
         others = [rank for rank in range(self.size) if rank != self.rank]
-        parts = {rank: np.empty_like(part) for rank in others}
+        parts = self._received(part, others)
         with self.marked_waiting(COMMUNICATION):
             requests = [self._exchange.Irecv(parts[rank], rank, tag) for rank in others]
             requests += [self._exchange.Isend(part, rank, tag) for rank in others]
@@ -235,6 +236,14 @@ class MPI:
         np.add(parts[0], parts[1], out=total)
         for rank in range(2, self.size):
             total += parts[rank]
+
+    def _received(self, part: np.ndarray, ranks: Sequence[int]) -> dict[int, np.ndarray]:
+        """Return this thread's buffers for the parts of other ranks."""
+        known = self._buffers.__dict__.setdefault("parts", {})
+        key = part.shape, part.dtype
+        if key not in known:
+            known[key] = {rank: np.empty_like(part) for rank in ranks}
+        return dict(known[key])
 
     def start_sum(self, array: np.ndarray) -> Pending:
         """Start replacing an array by its sum over ranks."""

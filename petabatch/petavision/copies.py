@@ -1,4 +1,4 @@
-"""PetaVision's copies of connections: clones, transposes, and connections that are one with their clone."""
+"""PetaVision's copies of connections: clones, transposes, and connections merged with their clone."""
 
 from __future__ import annotations
 

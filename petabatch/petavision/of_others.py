@@ -123,7 +123,7 @@ def background(draft: Draft, part: Part) -> Table:
     if copies < 1 or draft.shape(part) != [ny, nx, copies * (nf + 1)]:
         part.refuse(
             "nf" if copies >= 1 else "repFeatureNum",
-            "the features are not those of the original and its background",
+            "the number of features is not one more than that of the original",
             f"{draft.shape(part)}, repFeatureNum {copies}",
             str([ny, nx, max(1, copies) * (nf + 1)]),
         )
@@ -223,7 +223,7 @@ def _copies(draft: Draft, part: Part) -> None:
             "originalLayerName",
             "the original is updated later, so that its potential is that of the step before",
             f"phase {original.whole('phase')}",
-            hint="a phase above that of the original",
+            hint="a phase larger than that of the original",
         )
     kind = draft.layers.get(original.name, {}).get("type")
     if kind is None:

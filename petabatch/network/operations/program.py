@@ -36,7 +36,7 @@ class Program:
 
     @cached_property
     def joined(self) -> tuple[Join, ...]:
-        """The sums over ranks, after each of which a step waits for the other parts of a layer."""
+        """The sums over ranks; each step waits at them for the other ranks."""
         return tuple(one for one in self.operations if isinstance(one, Join))
 
     @cached_property
