@@ -123,7 +123,7 @@ def background(draft: Draft, part: Part) -> Table:
     if copies < 1 or draft.shape(part) != [ny, nx, copies * (nf + 1)]:
         part.refuse(
             "nf" if copies >= 1 else "repFeatureNum",
-            "the number of features is not one more than that of the original",
+            "the features do not match those of the original and its background",
             f"{draft.shape(part)}, repFeatureNum {copies}",
             str([ny, nx, max(1, copies) * (nf + 1)]),
         )

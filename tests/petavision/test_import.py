@@ -357,7 +357,7 @@ def test_layers_of_potentials_are_linear_layers_with_a_connection(tmp_path: Path
             "the original is updated later",
         ),
         ('"L"; ampSpikelet = 30', '"I"', "gap junctions are between neurons that spike"),
-        ("repFeatureNum = 2", "repFeatureNum = 3", "the features are not those of the original"),
+        ("repFeatureNum = 2", "repFeatureNum = 3", "the features do not match those of the original"),
         ('nf = 2; originalLayerName = "I"', 'nf = 2; originalLayerName = "L"', "this layer shows no images"),
         ("offsetX = 2;", 'offsetX = 2; batchMethod = "random";', "the region of images in random order"),
         ("%s", "SigmoidAlpha = 0.5;", "the sigmoid has no finite slope"),
