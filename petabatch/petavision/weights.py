@@ -15,7 +15,7 @@ def init(draft: Draft, part: Part, pre: Part, post: Part) -> Table:
     if (checkpoint := draft.from_checkpoint(part, "W.pvp")) is not None:
         return {"type": "file", "path": checkpoint}
     if draft.files.checkpoint is not None:
-        part.differs(f"{draft.files.checkpoint} has no {part.name}_W.pvp: its initial weights are drawn")
+        part.differs(f"{draft.files.checkpoint} has no {part.name}_W.pvp: it starts from weightInitType")
     file = part.optional_text("initWeightsFile")
     if file is not None:
         return {"type": "file", "path": draft.files.named(file), "frame": part.whole("frameNumber")}

@@ -42,4 +42,4 @@ def test_a_network_starts_from_a_checkpoint_of_its_run(tmp_path: Path) -> None:
     (place / "CToO_W.pvp").unlink()
     (one,) = read(file, tmp_path, checkpoint=place)
     said = " ".join(one.text.replace("#", " ").split())
-    assert "has no CToO_W.pvp: its initial weights are drawn" in said
+    assert "has no CToO_W.pvp: it starts from weightInitType" in said
