@@ -138,7 +138,7 @@ class Pool:
             here, slices = slice(place, place + 1), range(number, number + 1)
             state = engine.state.seated(here, slices)
             state.clear()
-            state.start_layers(images)
+            state.start_slices(images)
             lanes.append(engine.lane(here, slices, engine.lanes[place].clock))
         engine.backend.seated()
         group = Group(lanes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import copy
 from types import MappingProxyType
+from typing import Literal
 
 import numpy as np
 
@@ -86,17 +87,16 @@ class State:
                 problems.append(file_problem(f"connections.{name}.init", owner.init, error))
         for name, owner in self.graph.plastic.items():
             problems += self._start_rule(name, owner)
-        for name, synapses in self.graph.synapses.items():
-            problems += self._start_synapses(name, synapses)
+        problems += self._start_synapses("network")
         if problems:
             raise InputFileError(problems)
         normalise(self.graph, features, self.arrays, np)
         self.refresh()
-        self.start_layers(readers)
+        self.start_slices(readers)
 
-    def start_layers(self, readers: Readers) -> None:
-        """Fill what is not weights, from initial values; raises the same errors."""
-        problems = []
+    def start_slices(self, readers: Readers) -> None:
+        """Fill layers, and synapses of each slice, from initial values; raises the same errors."""
+        problems = self._start_synapses("slice")
         for name, layer in self.graph.network.layers.items():
             if f"layers/{name}/A" not in self.arrays:
                 continue  # of all slices, and so there already
@@ -147,28 +147,40 @@ class State:
                 problems.append(file_problem(key, initial, error))
         return problems
 
-    def _start_synapses(self, name: str, synapses: Synapses) -> list[Problem]:
-        """Set synapses and their weights; return what is wrong with the files that are read."""
+    def _start_synapses(self, per: Literal["network", "slice"]) -> list[Problem]:
+        """Set synapses and weights that belong to all slices, or to each; return what is wrong with files."""
+        problems = []
+        for name, synapses in self.graph.synapses.items():
+            if synapses.connected_per == per:
+                self._connect(name, synapses)
+            if synapses.per == per:
+                problems += self._start_synaptic_weights(name, synapses)
+        return problems
+
+    def _connect(self, name: str, synapses: Synapses) -> None:
+        """Set which synapses there are, and their delays."""
         mine = self.owned(f"connections/{name}")
-        for index in range(self.hi - self.lo) if synapses.apart else (0,):
+        for index in range(len(mine["starts"])):
             own = self._drawn(name, synapses, self.lo + index) if synapses.apart else synapses.first
             count = len(own.targets)
             mine["starts"][index], mine["targets"][index, :count] = own.starts, own.targets
             if own.delays is not None:
                 mine["delays"][index, :count] = own.delays
+
+    def _start_synaptic_weights(self, name: str, synapses: Synapses) -> list[Problem]:
+        """Set initial weights; return what is wrong with the files that are read."""
+        mine = self.owned(f"connections/{name}")
         weights = mine["weights"]
         if synapses.init is None:
             weights[...] = synapses.first.given
             return []
         try:
-            if synapses.apart:
-                with calling(synapses.init, f"connections.{name}.init"):
-                    self._draw_apart(name, synapses.init, mine["starts"][:, -1], weights)
-                return []
             with calling(synapses.init, f"connections.{name}.init"):
-                self._draw(
-                    name, synapses.init, synapses.mode, weights.reshape(len(weights), 1, 1, 1, 1, 1, -1)
-                )
+                if synapses.apart:
+                    self._draw_apart(name, synapses.init, mine["starts"][:, -1], weights)
+                else:
+                    whole = weights.reshape(len(weights), 1, 1, 1, 1, 1, -1)
+                    self._draw(name, synapses.init, synapses.mode, whole)
         except InputError as error:
             return [file_problem(f"connections.{name}.init", synapses.init, error)]
         return []

@@ -81,13 +81,18 @@ class Synapses:
         return self.first.delays is not None
 
     @property
+    def connected_per(self) -> Literal["network", "slice"]:
+        """What has synapses of its own."""
+        return "slice" if self.apart else "network"
+
+    @property
     def per(self) -> Literal["network", "slice"]:
         """What has weights of its own."""
         return "slice" if self.apart else weight_mode.per(self.mode)
 
     def variables(self) -> tuple[Variable, ...]:
         """Declare the arrays of a connection."""
-        per: Literal["network", "slice"] = "slice" if self.apart else "network"
+        per = self.connected_per
         count = self.most if self.apart else len(self.targets)
         mode = "all slices" if self.per == "network" else "each slice"
         starts = Variable(

@@ -18,6 +18,7 @@ from petabatch.parallel.comm import Comm, Serial
 from petabatch.spec.network import LayerOutput, Network, Output, Run
 from petabatch.spec.sweep import Sweep
 from petabatch.weights import Gaussian, Uniform
+from support.pools import pooled
 from support.rank_threads import on_threads
 
 SHAPE = (4, 5, 3)
@@ -135,3 +136,16 @@ def test_what_is_under_way_arrives_whether_the_layer_is_recorded_in_each_step_or
     found = seldom.recorded["layers/seen/A"]
     assert np.abs(found).max() > 0
     np.testing.assert_array_equal(found[-1], each.recorded["layers/seen/A"][-1])
+
+
+@pytest.mark.parametrize(
+    "keys", [{}, {"per_slice": True}, {"delays": None, "init": Gaussian(per_slice=True)}]
+)
+def test_in_a_pool_each_slice_has_its_own_synapses(keys: dict[str, Any]) -> None:
+    net = network("non_shared", steps=20, **keys)
+    expected = in_memory.run(net).recorded
+    found, failures = pooled(network("non_shared", steps=20, run={"pool": True}, **keys), 1, 1, seed=1)
+    assert failures == [None] * 3
+    assert np.any(np.diff(np.asarray(expected["layers/n/v"]), axis=0) > 0)
+    for path, values in found.items():
+        assert values.tobytes() == np.asarray(expected[path]).tobytes(), path
