@@ -113,7 +113,7 @@ def load(path: Path, overrides: Sequence[str] = (), execute: bool = True) -> Loa
     network = run_python(path)
     data = tables(network)
     done, found = override(data, overrides)
-    data["plugins"] = list(data["plugins"])
+    data["plugins"] = list(data.get("plugins", ()))
     found += import_plugins(data, path.parent)
     if defines_parts(network):
         data["plugins"].append(str(path.resolve()))  # a resumed run needs its classes, not its network

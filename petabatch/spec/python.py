@@ -44,9 +44,10 @@ def run_python(path: Path) -> Network:
 
 
 def tables(value: Any) -> Any:
-    """Return models as dictionaries, leaving in-memory arrays and schedules unchanged."""
+    """Return models as dictionaries of the keys that were given, with arrays and objects as they are."""
     if isinstance(value, BaseModel):
-        return {name: tables(getattr(value, name)) for name in type(value).model_fields}
+        written = {"type", *value.model_fields_set}
+        return {name: tables(getattr(value, name)) for name in type(value).model_fields if name in written}
     if isinstance(value, dict):
         return {key: tables(item) for key, item in value.items()}
     return value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -256,6 +257,28 @@ def test_a_run_logs_what_check_prints_once(tmp_path: Path, caplog: pytest.LogCap
     petabatch.run(net, tmp_path / "run", mpi=False)
     assert records() == (logged, [f"note: {NO_RECORDS}", *noted])
     assert (tmp_path / "run/log.txt").read_text().count(logged[0]) == 1
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ({"data": np.zeros((3, 9, 9, 1), "f4")}, "its images of 9 x 9 are a little larger"),
+        ({"data": np.zeros((3, 9, 9, 1), "f4"), "crop": "random"}, ""),
+        ({"data": np.zeros((1, 8, 8, 1), "f4"), "order": "by_movie"}, 'order = "by_movie" starts all 2'),
+    ],
+)
+def test_a_run_of_a_network_built_in_python_is_told_what_one_of_a_file_is(
+    source: dict[str, Any], said: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    net = chain(Linear(shape=(8, 8, 1)), run=Run(batch=2, steps=1))
+    shown = Input(shape=(8, 8, 1), source=ImageArray(**source))
+    net = net.model_copy(update={"layers": {**net.layers, "image": shown}})
+    for run in (in_memory.run, partial(petabatch.run, out=tmp_path / "run", mpi=False)):
+        caplog.clear()
+        run(net)
+        found = "".join(one.getMessage() for one in caplog.records if one.levelno == logging.WARNING)
+        assert found.partition(": ")[2].startswith(said)
+        assert bool(found) == bool(said)
 
 
 def test_a_run_to_files_that_records_nothing_is_told_so() -> None:
