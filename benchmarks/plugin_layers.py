@@ -17,7 +17,6 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -27,25 +26,53 @@ from petabatch.connections import Conv, Identity
 from petabatch.engine.assembly import Assembly
 from petabatch.layers import ConductanceLIF, Input
 from petabatch.sources import ImageArray
+from petabatch.spec.model import NonNegative, Positive
 from petabatch.spec.network import Network, Run
 from petabatch.spec.parts import Layer, StepContext
-from petabatch.spec.plugins import import_plugins
 from petabatch.spec.rows import drawn_together
+from petabatch.variable import LAYER_DIMS, Variable
 from petabatch.weights import Gaussian
 
 SHAPE, BATCH, STEPS, ROUNDS = (32, 32, 8), 2, 4000, 9
 NEURONS, SLICES, NETWORK_STEPS, STRENGTH, NOISE = 64, 64, 500, 2.0, 5.0
-DEMOS = Path(__file__).parents[1] / "demos"
-import_plugins({"plugins": ["lif.py"]}, DEMOS / "integrate_and_fire")
-import_plugins({"plugins": ["izhikevich.py"]}, DEMOS / "izhikevich")
-LIF: Any = Layer.choices()["lif"]
-Izhikevich: Any = Layer.choices()["izhikevich"]
 
 
-class ArrayLIF(LIF):  # type: ignore[misc]
+class LIF(Layer):
+    """V decays towards its input; from 1 on the neuron spikes, and V is 0 for the refractory time."""
+
+    type: Literal["benchmark_lif"] = "benchmark_lif"
+    tau: Positive = 20.0
+    refractory: NonNegative = 2.0
+
+    @property
+    def sparse(self) -> bool:
+        """Spikes are rare."""
+        return True
+
+    def variables(self) -> Sequence[Variable]:
+        """Declare the potential and the refractory time left."""
+        return Variable("V", self.shape, LAYER_DIMS), Variable("rest", self.shape, LAYER_DIMS)
+
+    @staticmethod
+    def row(p: Any, state: Any, drive: Any, draws: Any, A: Any) -> None:
+        """Make one Euler step of some units."""
+        for i in range(A.size):
+            v, rest = state.V[i], state.rest[i]
+            resting = rest > 0
+            if resting:
+                rest -= p.dt
+            else:
+                v += p.dt / p.tau * (drive[0][i] - v)
+            spikes = v >= 1 and not resting
+            A[i] = spikes
+            state.V[i] = 0 if spikes else v
+            state.rest[i] = p.refractory if spikes else rest
+
+
+class ArrayLIF(LIF):
     """The same neurons with an update for arrays alone."""
 
-    type: Literal["array_lif"] = "array_lif"
+    type: Literal["array_lif"] = "array_lif"  # type: ignore[assignment]
 
     def update(
         self, ctx: StepContext, state: Mapping[str, Any], drive: Sequence[Any], previous: Any, activity: Any
@@ -54,17 +81,51 @@ class ArrayLIF(LIF):  # type: ignore[misc]
         potential, rest = state["V"], state["rest"]
         resting = rest > 0
         potential += np.float32(ctx.dt / self.tau) * (drive[0] - potential) * ~resting
-        spikes = (potential >= self.threshold) & ~resting
+        spikes = (potential >= 1) & ~resting
         potential[spikes] = 0
         rest -= np.float32(ctx.dt) * resting
         rest[spikes] = self.refractory
         activity[...] = spikes
 
 
-class ArrayIzhikevich(Izhikevich):  # type: ignore[misc]
+class Izhikevich(Layer):
+    """v' = 0.04 v^2 + 5 v + 140 - u + I, u' = 0.02 (0.2 v - u); after a spike v = -65, u = u + 8."""
+
+    type: Literal["benchmark_izhikevich"] = "benchmark_izhikevich"
+    noise: NonNegative = 0.0
+    draws = {"thalamus": "normal"}  # noqa: RUF012
+
+    @property
+    def sparse(self) -> bool:
+        """Spikes are rare."""
+        return True
+
+    def variables(self) -> Sequence[Variable]:
+        """Declare potential and recovery, and what could differ from neuron to neuron."""
+        starts = {"v": -65.0, "u": -13.0, "a": 0.02, "b": 0.2, "c": -65.0, "d": 8.0}
+        return tuple(Variable(name, self.shape, LAYER_DIMS, initial=one) for name, one in starts.items())
+
+    @staticmethod
+    def row(p: Any, state: Any, drive: Any, draws: Any, A: Any) -> None:
+        """Make one step of some neurons; A holds the spikes of the step before."""
+        half = np.float32(0.5) * p.dt
+        for i in range(A.size):
+            fired = A[i] > 0
+            v, u, after, rise = state.v[i], state.u[i], state.c[i], state.d[i]
+            v = after if fired else v
+            u = u + rise if fired else u
+            current = drive[0][i] + p.noise * draws.thalamus[i]
+            v += half * (np.float32(0.04) * v * v + np.float32(5) * v + np.float32(140) - u + current)
+            v += half * (np.float32(0.04) * v * v + np.float32(5) * v + np.float32(140) - u + current)
+            state.v[i] = v
+            state.u[i] = u + p.dt * state.a[i] * (state.b[i] * v - u)
+            A[i] = v >= np.float32(30)
+
+
+class ArrayIzhikevich(Izhikevich):
     """The same neurons with an update for arrays alone."""
 
-    type: Literal["array_izhikevich"] = "array_izhikevich"
+    type: Literal["array_izhikevich"] = "array_izhikevich"  # type: ignore[assignment]
 
     def update(
         self, ctx: StepContext, state: Mapping[str, Any], drive: Sequence[Any], previous: Any, activity: Any

@@ -65,26 +65,32 @@ class NumPy:
         engine = Assembly.of(network(slices, 1), threads=1).engine()
         engine.start()
         graph, layers, self.slices = engine.plan.graph, engine.plan.graph.network.layers, slices
-        sizes = [int(np.prod(layer.shape)) for layer in layers.values()]
-        first = dict(zip(layers, (0, sizes[0]), strict=True))
+        names = ("exc", "inh")
+        sizes = [int(np.prod(layers[name].shape)) for name in names]
+        first = dict(zip(names, (0, sizes[0]), strict=True))
         weights = np.zeros((sum(sizes), sum(sizes)), np.float32)
         for name, synapses in graph.synapses.items():
             connection = graph.network.connections[name]
             values = engine.state.arrays[f"connections/{name}/weights"][0]
             entries = (values, synapses.targets, synapses.starts)
-            pre, post = sizes[list(layers).index(connection.pre)], sizes[list(layers).index(connection.post)]
+            pre, post = (sizes[names.index(end)] for end in (connection.pre, connection.post))
             block = sparse.csr_array(entries, (pre, post)).toarray()
-            sign = -1 if connection.channel == "inh" else 1
             a, b = first[connection.pre], first[connection.post]
-            weights[a : a + pre, b : b + post] += sign * block
+            weights[a : a + pre, b : b + post] += block
         self.weights = weights if product == "matrix" else sparse.csr_array(weights)
-        self.noise = np.repeat(np.array([layer.noise for layer in layers.values()], np.float32), sizes)
-        kinds = []
-        for layer in layers.values():
-            state = {name: np.zeros(layer.shape, np.float32) for name in ("v", "u", "a", "b", "c", "d")}
-            layer.prepare(state, None)
-            kinds.append({name: array.reshape(-1) for name, array in state.items()})
-        self.a, self.b, self.c, self.d = (np.concatenate([k[name] for k in kinds]) for name in "abcd")
+        deviations = np.array([layers[f"to_{name}"].deviation for name in names], np.float32)
+        self.noise = np.repeat(deviations, sizes)
+        exc, inh = (engine.state.arrays[f"layers/{name}/r"][0].ravel() for name in names)
+        kinds = {
+            "a": (0.02, 0.02 + 0.08 * inh),
+            "b": (0.2, 0.25 - 0.05 * inh),
+            "c": (-65 + 15 * exc**2, -65),
+            "d": (8 - 6 * exc**2, 2),
+        }
+        self.a, self.b, self.c, self.d = (
+            np.concatenate([np.broadcast_to(value, size) for value, size in zip(pair, sizes, strict=True)])
+            for pair in kinds.values()
+        )
 
     def run(self, steps: int, rng: np.random.Generator) -> np.ndarray:
         """Run from rest; return the spikes of each slice."""

@@ -1,13 +1,12 @@
 """# Integrate-and-fire neurons
 
-A layer of your own, in one small class: a photograph drives a sheet of spiking neurons, which inhibit their
-neighbours.
+A photograph drives a sheet of spiking neurons, which inhibit their neighbours.
 """
 
 # %% [markdown]
 # ## Network
 #
-# `lif.py` has the neurons, a plug-in whose update is compiled; `lif.toml` names it in `plugins`.
+# `network.toml` has the neurons in one equation.
 
 # %%
 import matplotlib.pyplot as plt
@@ -16,7 +15,7 @@ import numpy as np
 import petabatch
 from petabatch import plotting
 
-params = petabatch.load("demos/integrate_and_fire/lif.toml")
+params = petabatch.load("demos/integrate_and_fire/network.toml")
 
 # %% [markdown]
 # ## Run

@@ -7,9 +7,8 @@ A thousand spiking neurons, four fifths of them excitatory, with noisy input and
 # %% [markdown]
 # ## Network
 #
-# `izhikevich.py` has the neurons, a plug-in whose update is compiled. The original joins all neurons; here
-# each synapse exists with a probability of 0.1 and is about ten times as strong. Each slice has the same
-# synapses and its own noise.
+# `network.toml` has the neurons as equations. The original joins all neurons; here each synapse exists with a
+# probability of 0.1 and is about ten times as strong. Each slice has the same synapses and its own noise.
 
 # %%
 import matplotlib.pyplot as plt

@@ -203,12 +203,6 @@ def test_python_params_files_run_and_resume(small: Path, petabatch: Command) -> 
     assert "small.py:1: ZeroDivisionError" in wrong.stderr
 
 
-def test_the_plug_in_demo_runs(petabatch: Command) -> None:
-    demo = REPOSITORY / "demos" / "integrate_and_fire" / "lif.toml"
-    done = petabatch("run", demo, "--out", "out", "-s", "run.displays=1", "-q")
-    assert done.returncode == 0, done.stderr
-
-
 def test_missing_and_broken_input_is_named(small: Path) -> None:
     images = small.parent / "images.npy"
     data = np.load(images)

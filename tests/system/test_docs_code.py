@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+import petabatch
 from petabatch import cli, simulation
 from support import docs
 from support.commands import BIN
@@ -43,7 +44,7 @@ SMALLER_DEMOS = {
     "demos/digits/encode.toml": {"display = 100": "display = 10"},
     "demos/hopfield/network.toml": {"display = 100": "display = 20"},
     "demos/hodgkin_huxley/network.toml": {"display = 10000": "display = 200"},
-    "demos/integrate_and_fire/lif.toml": {"display = 200": "display = 40"},
+    "demos/integrate_and_fire/network.toml": {"display = 200": "display = 40"},
     "demos/izhikevich/network.toml": {"display = 1000 ": "display = 50 "},
     "demos/kuramoto/network.toml": {"display = 4000": "display = 100"},
     "demos/locally_connected/locally_connected.toml": {"display = 100": "display = 5", "= 1600 ": "= 320 "},
@@ -155,7 +156,7 @@ def test_every_block_is_executed_or_says_why_not() -> None:
 
 def test_excerpts_of_params_files_are_valid_in_the_main_network(site: Path) -> None:
     folder, source = site / "params", "from petabatch import simulation\n"
-    shutil.copy(site / "demos" / "integrate_and_fire" / "lif.py", folder)
+    (folder / "escape.py").write_text(_layer_of_the_page())
     found = [block for page in PAGES for block in to_run(page, "toml")]
     for number, block in enumerate(found):
         file = folder / f"{block.page.stem}_{number}.toml"
@@ -196,13 +197,26 @@ def test_commands_of_a_page_run_and_then_its_python(name: str, site: Path) -> No
         assert done.returncode == 0, f"{name}\n{done.stdout}{done.stderr}"
 
 
+def _layer_of_the_page() -> str:
+    return to_run(REPOSITORY / "docs" / "extending.md", "python")[0].text
+
+
 def test_the_layer_of_the_page_on_extending_runs(site: Path) -> None:
     folder = site / "plugin"
     folder.mkdir()
-    (folder / "lif.py").write_text(to_run(REPOSITORY / "docs" / "extending.md", "python")[0].text)
-    text = (site / "demos" / "integrate_and_fire" / "lif.toml").read_text()
-    (folder / "lif.toml").write_text(text.replace("threshold = 1.0\n", ""))
-    in_site(site, "petabatch", "run", "plugin/lif.toml", "-s", "run.display=5", "--out", "runs/plugin")
+    (folder / "escape.py").write_text(_layer_of_the_page())
+    (folder / "network.toml").write_text(
+        'plugins = ["escape.py"]\n[run]\nsteps = 500\n'
+        '[layers.one]\ntype = "constant"\nvalue = 1.0\nshape = [8, 8, 1]\n'
+        '[layers.sheet]\ntype = "escape_noise"\nshape = [8, 8, 1]\n'
+        '[connections.current]\ntype = "identity"\npre = "one"\npost = "sheet"\nstrength = 0.9\n'
+        "[output.layers]\nsheet = { every = 1 }\n"
+    )
+    in_site(site, "petabatch", "run", "plugin/network.toml", "--out", "runs/plugin")
+    spikes = petabatch.open(site / "runs" / "plugin").layer("sheet")[...]
+    potential = 0.9 * (1 - 0.95 ** np.arange(1, 1000))
+    silent = np.cumprod(np.exp(-np.exp((potential - 1) / 0.1)))  # so long after a spike
+    assert spikes[-300:].mean() == pytest.approx(1 / (1 + silent.sum()), rel=0.15)
 
 
 def less(command: str) -> str:
