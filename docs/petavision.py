@@ -41,7 +41,7 @@ def section(keyword: str, one: Class, seen: dict[str, str]) -> list[str]:
     """Return the table of a class, without parameters that an earlier class of its role has alike."""
     own = {}
     for key, spec in one.keys.items():
-        text = f"{spec.becomes or 'not needed'}|{spec.default}"
+        text = f"{spec.becomes or spec.why}|{spec.default}"
         if seen.setdefault(f"{one.role}.{key}.{text}", keyword) == keyword:
             own[key] = spec
     becomes = one.becomes if "`" in one.becomes or " " in one.becomes else f"`{one.becomes}`"
@@ -54,8 +54,7 @@ def section(keyword: str, one: Class, seen: dict[str, str]) -> list[str]:
     if own:
         lines += ["| parameter | default | petabatch |", "|---|---|---|"]
         lines += [
-            f"| `{key}` | {default(spec.default)} | {spec.becomes or 'not needed'} |"
-            for key, spec in own.items()
+            f"| `{key}` | {default(spec.default)} | {spec.becomes or spec.why} |" for key, spec in own.items()
         ]
         lines += [""]
     return lines

@@ -23,11 +23,9 @@ CLASSES: dict[str, Former] = {
     "ImagePvp": Former("PvpLayer"),
     "ImageFromMemoryBuffer": Former("ImageLayer"),
     "KernelConn": Former("HyPerConn", {"sharedWeights": True}),
-    "LCALIFLateralKernelConn": Former("HyPerConn", {"sharedWeights": True}),
     "CloneKernelConn": Former("CloneConn"),
     "CloneHyPerConn": Former("CloneConn"),
     "TransposeHyPerConn": Former("TransposeConn"),
-    "PlasticTransposeConn": Former("PlasticCloneConn"),
     "IdentityConn": Former("IdentConn"),
     "ANNTriggerUpdateLayer": Former("ANNLayer"),
     "ANNNormalizedErrorLayer": Former("ANNErrorLayer"),
@@ -38,11 +36,9 @@ CLASSES: dict[str, Former] = {
     "L2NormEnergyProbe": Former("L2NormProbe"),
     "L1NormEnergyProbe": Former("L1NormProbe"),
     "SparsityLayerProbe": Former("L0NormProbe"),
-    "StatsProbeA": Former("StatsProbe"),
     "QuotientColProbe": Former("QuotientProbe"),
 }
 """Former classes."""
-del CLASSES["PlasticTransposeConn"], CLASSES["LCALIFLateralKernelConn"], CLASSES["StatsProbeA"]
 
 KEYS: dict[str, str] = {
     "VMax": "AMax",
@@ -53,24 +49,14 @@ KEYS: dict[str, str] = {
     "filename": "inputPath",
     "BaseMax": "baseMax",
     "BaseMin": "baseMin",
-    "dtMinToleratedTimeScale": "baseMin",
     "nonnegConstraintFlag": "nonnegativeConstraintFlag",
     "normalizeLuminanceStd": "normalizeStdDev",
     "pvpFrameIdx": "start_frame_index",
     "jitterFlag": "jitterChangeInterval",
-    "numFramesToSkip": "skip_frame_index",
     "originalConn": "originalConnName",
     "originalLayer": "originalLayerName",
-    "targetConnection": "targetLayer",
 }
 """Former parameters, where the class has the new one and not the old one."""
-del KEYS["targetConnection"], KEYS["numFramesToSkip"], KEYS["dtMinToleratedTimeScale"]
-
-_INIT = {
-    "MaxPoolingWeight": "UniformWeight",
-    "UniformRandom": "UniformRandomWeight",
-    "Gauss2D": "Gauss2DWeight",
-}
 
 
 def renamed(group: Group, known: Mapping[str, Mapping[str, object]]) -> tuple[Group, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,9 @@ from petabatch.errors import ArgumentError
 from petabatch.petavision.pvp import KINDS_OF_WEIGHTS
 from petabatch.sources.pvp import Activities, Pvp, Weights
 from petabatch.storage.atomic import new_hdf5
+
+_LARGEST = 1 << 22
+"""Values of the largest chunk; HDF5 compresses a chunk in memory."""
 
 
 def convert_pvp(source: Path, output: Path | None, force: bool) -> str:
@@ -35,12 +39,20 @@ def convert_pvp(source: Path, output: Path | None, force: bool) -> str:
         array.flush()
     else:
         with new_hdf5(output) as (made, _):
-            whole = (1, *shape[1:])
             frames = made.create_dataset(
-                name, shape, "float32", chunks=whole, compression="gzip", shuffle=True
+                name, shape, "float32", chunks=_chunks(shape), compression="gzip", shuffle=True
             )
             times = made.create_dataset("time", shape[:1], "float64")
             for number in range(file.count):
                 frames[number] = file.frame(number)
                 times[number] = file.time(number)
     return f"{output}: {name} {list(shape)}"
+
+
+def _chunks(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the shape of a chunk: a frame, or a part of a large one."""
+    found = [1, *shape[1:]]
+    for axis in range(1, len(found)):
+        others = math.prod(found) // found[axis]
+        found[axis] = max(1, min(found[axis], _LARGEST // others))
+    return tuple(found)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from petabatch.petavision.copies import copy
-from petabatch.petavision.delivery import arbor, delays_of, delivered, ends
+from petabatch.petavision.delivery import DELIVERIES, arbor, check_features, delays_of, delivered, ends
 from petabatch.petavision.draft import Draft, Table
 from petabatch.petavision.layers import recorded
 from petabatch.petavision.learning import learning
@@ -17,7 +17,7 @@ from petabatch.petavision.weights import ONE_TO_ONE, init, normalize
 def connections(draft: Draft, part: Part) -> None:
     """Add the table of a connection, several for several arbors."""
     pre, post = ends(draft, part)
-    _KINDS[part.keyword](draft, part, pre, post)
+    KINDS[part.keyword](draft, part, pre, post)
     _gap_conductances(draft, part, pre, post)
 
 
@@ -26,7 +26,6 @@ def _plain(draft: Draft, part: Part, pre: Part, post: Part) -> None:
         part.refuse(
             "", "the layers have different shapes", f"{draft.shape(pre)} and {draft.shape(post)}", "the same"
         )
-    part.idle("initializeFromCheckpointFlag", "nothing to initialise")
     scale = part.finite("scale") if part.keyword == "RescaleConn" else 1.0
     table: Table = {"type": "identity"} | delivered(draft, part, pre, post)
     scale *= table.pop("strength", 1.0)
@@ -34,12 +33,8 @@ def _plain(draft: Draft, part: Part, pre: Part, post: Part) -> None:
 
 
 def _weighted(draft: Draft, part: Part, pre: Part, post: Part) -> None:
-    kind = part.choice("pvpatchAccumulateType", {"convolve": "convolve", "stochastic": "stochastic"})
-    features = part.whole("nfp")
-    if features not in (-1, post.whole("nf")):
-        part.refuse(
-            "nfp", "the post layer has another number of features", str(features), str(post.whole("nf"))
-        )
+    kind = part.choice("pvpatchAccumulateType", DELIVERIES)
+    check_features(part, post)
     delays = delays_of(part, part.whole("numAxonalArbors"))
     arbors = len(delays)
     own: Table = {"patch": [part.whole("nyp"), part.whole("nxp")]}
@@ -135,7 +130,7 @@ def _gap_conductances(draft: Draft, part: Part, pre: Part, post: Part) -> None:
         draft.add("connections", part, link, f"{name}_conductance")
 
 
-_KINDS: dict[str, Callable[[Draft, Part, Part, Part], None]] = {
+KINDS: dict[str, Callable[[Draft, Part, Part, Part], None]] = {
     "HyPerConn": _weighted,
     "MomentumConn": _weighted,
     "CloneConn": copy("plain"),

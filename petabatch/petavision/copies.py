@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from petabatch.petavision.delivery import arbor, delays_of, delivered, root
+from petabatch.petavision.delivery import DELIVERIES, arbor, delays_of, delivered, root
 from petabatch.petavision.draft import Draft, Table
-from petabatch.petavision.layers import recorded
 from petabatch.petavision.part import Part
 from petabatch.petavision.weights import normalize
 
@@ -20,8 +19,11 @@ def copy(kind: str) -> Callable[[Draft, Part, Part, Part], None]:
             part.refuse("originalConnName", "the original has no weights", owner.name)
         if kind == "plastic" and turned:
             part.refuse("originalConnName", "a transpose cannot teach", owner.name)
-        recorded(draft, part)
-        part.idle("initializeFromCheckpointFlag", "the weights are those of its original")
+        if part.choice("pvpatchAccumulateType", DELIVERIES) == "stochastic":
+            part.refuse(
+                "pvpatchAccumulateType", "stochastic delivery of a copy is not supported", "stochastic",
+                hint="a HyPerConn of its own",
+            )  # fmt: skip
         for number, delay in enumerate(delays_of(part, owner.whole("numAxonalArbors"))):
             table: Table = {"type": "transpose" if turned else "clone"}
             table |= delivered(draft, part, pre, post, delay) | {"of": arbor(draft, owner, number)}
@@ -39,6 +41,8 @@ def _scaled(draft: Draft, part: Part, owner: Part, table: Table) -> Table:
     pre, post = (draft.named(owner, key, "layer") for key in ("preLayerName", "postLayerName"))
     mine, theirs = (normalize(draft, one, pre, post) or {} for one in (part, owner))
     strength = mine.pop("strength", 1.0) / theirs.pop("strength", 1.0)
+    if owner.whole("numAxonalArbors") > 1:
+        mine["apart"], theirs["apart"] = (one.flag("normalizeArborsIndividually") for one in (part, owner))
     if mine != theirs or not mine.get("at_start", True):
         part.refuse(
             "normalizeMethod", "a copy is normalised as its original is", str(mine), str(theirs),

@@ -9,13 +9,15 @@ from petabatch.petavision.draft import Draft, Table
 from petabatch.petavision.part import Part
 
 _CHANNELS = {0: "exc", 1: "inh", 2: "inh_b", 3: "gap", -1: "none"}
+DELIVERIES = {"convolve": "convolve", "stochastic": "stochastic"}
+"""Ways of delivery through weights."""
 _CONDUCTANCES = ("LIF", "LIFGap")
 """Classes of neurons with conductances."""
 
 
 def ends(draft: Draft, part: Part) -> tuple[Part, Part]:
     """Return the layers of a connection: as named, by the name `preTopost`, or those of its original."""
-    if part.keyword == "FeedbackConn" and not part.given("preLayerName"):
+    if part.keyword == "FeedbackConn":
         post, pre = ends(draft, draft.named(part, "originalConnName", "connection"))
         return pre, post
     names = [part.optional_text(key) for key in ("preLayerName", "postLayerName")]
@@ -33,6 +35,13 @@ def ends(draft: Draft, part: Part) -> tuple[Part, Part]:
         if found[-1].keyword == "PoolingIndexLayer":
             part.refuse(key, "the places of maxima are no activity here", name)
     return found[0], found[1]
+
+
+def check_features(part: Part, post: Part) -> None:
+    """Raise Refused if patches do not have the features of the post layer."""
+    features, expected = part.whole("nfp"), post.whole("nf")
+    if features not in (-1, expected):
+        part.refuse("nfp", "the post layer has another number of features", str(features), str(expected))
 
 
 def channel(part: Part) -> str:

@@ -20,15 +20,10 @@ def layers(draft: Draft, part: Part) -> None:
         part.left_out.append(f"un-pooling finds the places of maxima {draft.shape(part)} itself")
         return
     table: Table = {"type": "", "shape": draft.shape(part)}
-    table |= _KINDS[part.keyword](draft, part)
+    table |= KINDS[part.keyword](draft, part)
     if part.flag("mirrorBCflag"):
         table["border"] = "mirror"
-    part.idle("triggerFlag", "obsolete; triggerLayerName alone counts")
-    if part.number("valueBC") and not part.flag("mirrorBCflag"):
-        part.differs(
-            f"valueBC = {part.number('valueBC'):g} has no effect in PetaVision; ours: border = NUMBER"
-        )
-    if "triggerLayerName" in part.kind.keys and not draft.is_input(part):
+    if (trigger := part.kind.keys.get("triggerLayerName")) is not None and trigger.becomes:
         table |= _trigger(draft, part)
     draft.add("layers", part, table)
     if output := recorded(draft, part):
@@ -56,7 +51,6 @@ def recorded(draft: Draft, part: Part) -> Table | None:
 
 def _trigger(draft: Draft, part: Part) -> Table:
     """Return the keys of a layer's trigger."""
-    part.read.add("triggerFlag")
     if part.optional_text("triggerLayerName") is None:
         return {}
     behaviour = part.choice(
@@ -66,8 +60,6 @@ def _trigger(draft: Draft, part: Part) -> Table:
     if not behaviour:
         return {}
     period, offset = draft.trigger(part)
-    if part.keyword == "ConstantLayer":
-        return {}
     if behaviour == "every" and period == 1:
         return {}
     found: Table = {behaviour: draft.every(period)}
@@ -217,7 +209,7 @@ def _input(draft: Draft, part: Part) -> Table:
     return {"type": "input", **source(draft, part)}
 
 
-_KINDS: dict[str, Callable[[Draft, Part], Table]] = {
+KINDS: dict[str, Callable[[Draft, Part], Table]] = {
     "HyPerLayer": _linear,
     "ANNLayer": _ann,
     "ANNErrorLayer": _error,

@@ -75,8 +75,6 @@ def _previous(draft: Draft, part: Part) -> Table | None:
 
 def _schedule(draft: Draft, part: Part) -> Table:
     """Return when the weights are updated; with a trigger, at the steps asked for by it."""
-    part.read.add("triggerFlag")
-    part.idle("triggerFlag", "obsolete; triggerLayerName alone counts")
     if part.optional_text("triggerLayerName") is None:
         time = part.finite("weightUpdatePeriod")
         if time <= 0:

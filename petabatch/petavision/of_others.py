@@ -110,7 +110,6 @@ def bins(draft: Draft, part: Part) -> Table:
     _reads(draft, part, original, link)
     found: Table = {"type": "bins"} | ({"low": low} if low else {}) | ({"high": high} if high != 1 else {})
     found |= {"width": width} if width else {}
-    part.idle("normalDist", "no effect, as in PetaVision")
     if not part.flag("zeroNeg"):
         found["outside"] = -1.0
     return found | ({"zero_unknown": True} if part.flag("zeroDCR") else {})

@@ -57,13 +57,9 @@ class Part:
     def idle(self, key: str, why: str) -> None:
         """Note that a parameter that is given, other than its default, has no effect."""
         entry, spec = self.group.entries.get(key), self.kind.keys.get(key)
-        if (
-            entry is not None
-            and spec is not None
-            and entry.value is not None
-            and not _same(entry.value, spec.default)
-        ):
+        if entry is not None and spec is not None and _unusual(entry, spec):
             self.left_out.append(f"{key}: {why}")
+            self.read.add(key)
 
     def given(self, key: str) -> bool:
         """Return whether the file has a parameter, other than as NULL."""
@@ -131,13 +127,14 @@ class Part:
         """Return an array, empty where it is missing."""
         return tuple(self._value(key, "numbers") or ())
 
-    def choice(self, key: str, choices: Mapping[str, T]) -> T:
-        """Return what a text, in letters of any case, stands for."""
+    def choice(self, key: str, choices: Mapping[str, T], instead: Mapping[str, str] | None = None) -> T:
+        """Return what a text, in letters of any case, stands for; `instead` has hints for others."""
         found = self.optional_text(key) or ""
         known = {name.lower(): value for name, value in choices.items()}
         if found.lower() not in known:
             names = ", ".join(name or '""' for name in choices)
-            self.refuse(key, "this value is not supported", f'"{found}"', names, did_you_mean(found, choices))
+            hint = (instead or {}).get(found) or did_you_mean(found, choices)
+            self.refuse(key, "this value is not supported", f'"{found}"', names, hint)
         return known[found.lower()]
 
     def only(self, key: str, hint: str = "") -> None:
@@ -149,25 +146,27 @@ class Part:
 
     def unread(self) -> list[str]:
         """Return what is to be said of the parameters that were not needed."""
-        lines = []
-        without = []
+        lines: list[str] = []
+        idle: dict[str, list[str]] = {}
         for key, entry in self.group.entries.items():
             spec = self.kind.keys.get(key)
             if spec is None:
                 lines.append(f"{key}: {self.keyword} has no such parameter{_hint(key, self.kind)}")
-            elif not spec.becomes:
-                if entry.value is not None and not _same(entry.value, spec.default):
-                    without.append(key)
-            elif key not in self.read and entry.value is not None and not _same(entry.value, spec.default):
+            elif _unusual(entry, spec) and not spec.becomes:
+                idle.setdefault(spec.why, []).append(key)
+            elif _unusual(entry, spec) and key not in self.read:
                 lines.append(f"{key}: not read by PetaVision either, with the other parameters as they are")
-        if without:
-            lines.append(f"{', '.join(without)}: not needed")
-        return lines
+        return [*lines, *(f"{', '.join(keys)}: {why}" for why, keys in idle.items())]
 
 
 def _hint(key: str, kind: Class) -> str:
     hint = did_you_mean(key, kind.keys)
     return f"; {hint}" if hint else ""
+
+
+def _unusual(entry: Entry, spec: Key) -> bool:
+    """Return whether a parameter has a value other than its default."""
+    return entry.value is not None and not _same(entry.value, spec.default)
 
 
 def _same(found: object, default: object) -> bool:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from petabatch.petavision.delivery import delays_of, delivered, ends
+from petabatch.petavision.delivery import check_features, delays_of, delivered, ends
 from petabatch.petavision.draft import Draft, Table
-from petabatch.petavision.layers import recorded
 from petabatch.petavision.part import Part
 
 _METHODS = {"maxpooling": "max", "sumpooling": "sum", "avgpooling": "average"}
@@ -17,7 +16,7 @@ def pool(draft: Draft, part: Part, pre: Part, post: Part) -> None:
     table: Table = {"type": "pool"} | delivered(draft, part, pre, post)
     window, blocks = _window(draft, part, pre, post)
     table |= {"window": window} if window != blocks else {}
-    part.idle("initializeFromCheckpointFlag", "nothing to initialise")
+    check_features(part, post)
     method = part.choice("pvpatchAccumulateType", _METHODS)
     if part.flag("needPostIndexLayer"):
         index = draft.named(part, "postIndexLayerName", "layer")
@@ -46,8 +45,6 @@ def unpool(draft: Draft, part: Part, pre: Part, post: Part) -> None:
     window, blocks = _window(draft, original, fine, coarse)
     if window != blocks:
         part.refuse("originalConnName", "un-pooling of windows that overlap is not supported", str(window))
-    recorded(draft, part)
-    part.idle("initializeFromCheckpointFlag", "nothing to initialise")
     table: Table = {"type": "pool"} | delivered(draft, part, pre, post)
     if original.choice("pvpatchAccumulateType", _METHODS) != "max":
         part.differs("negative values are spread, too")
@@ -88,5 +85,3 @@ def largest(draft: Draft, part: Part, pre: Part, post: Part) -> None:
     if draft.shape(post) != [*draft.shape(pre)[:2], 1]:
         part.refuse("", "the post layer is not one of one feature", str(draft.shape(post)))
     draft.add("connections", part, {"type": "largest"} | delivered(draft, part, pre, post))
-    recorded(draft, part)
-    part.idle("initializeFromCheckpointFlag", "nothing to initialise")

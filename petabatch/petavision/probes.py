@@ -156,8 +156,6 @@ def _short(cost: Table) -> Table:
 
 def _when(draft: Draft, part: Part) -> Table:
     """Return the schedule of a probe."""
-    part.read.add("triggerFlag")
-    part.idle("triggerFlag", "obsolete; triggerLayerName alone counts")
     if part.optional_text("triggerLayerName") is None:
         return {}
     period, offset = draft.trigger(part)

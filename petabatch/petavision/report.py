@@ -52,7 +52,11 @@ def _lines(found: Translation) -> Iterator[str]:
         if name in found.ignored:
             yield f"    {found.ignored[name]}"
         if part is not None:
-            notes: Sequence[str] = [*part.differences, *part.left_out, *part.unread()]
+            notes: Sequence[str] = [
+                *part.differences,
+                *part.left_out,
+                *([] if name in found.refused else part.unread()),
+            ]
             yield from (f"    {note}" for note in notes)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from petabatch.petavision.draft import Draft, Table
+from petabatch.petavision.keys.layers import INIT_V
 from petabatch.petavision.part import Part
 from petabatch.petavision.transfer import transfer
 
@@ -80,7 +81,7 @@ def start_activities(draft: Draft) -> None:
         else:
             continue
         if not _seen_at_start(draft, name, table):
-            for key in ("InitVType", "valueV"):
+            for key in INIT_V:
                 part.idle(key, "nothing sees the activity of step 0")
             continue
         if keys is not None and isinstance(v, dict):

@@ -9,6 +9,13 @@ from petabatch.petavision.part import Part
 
 ONE_TO_ONE = ("OneToOneWeights", "IdentWeight")
 
+_INSTEAD = {
+    "CoCircWeight": "initWeightsFile, with weights that have been computed",
+    "SmartWeight": "initWeightsFile, with weights that have been computed",
+    "OneToOneWeightsWithDelays": "a HyPerConn of OneToOneWeights for each delay",
+}
+"""What to use in place of weights that are not supported."""
+
 
 def init(draft: Draft, part: Part, pre: Part, post: Part) -> Table:
     """Return the initialiser of the weights."""
@@ -23,7 +30,7 @@ def init(draft: Draft, part: Part, pre: Part, post: Part) -> Table:
         "UniformRandomWeight", "GaussianRandomWeight", "DiscreteUniformRandomWeight", "UniformWeight",
         "Gauss2DWeight", "SpreadOverArborsWeight", "FileWeight", *ONE_TO_ONE,
     )  # fmt: skip
-    kind = part.choice("weightInitType", {name: name for name in kinds})
+    kind = part.choice("weightInitType", {name: name for name in kinds}, _INSTEAD)
     if kind == "FileWeight":
         part.refuse("initWeightsFile", "the parameter initWeightsFile is missing")
     if kind == "UniformWeight":

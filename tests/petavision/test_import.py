@@ -18,12 +18,12 @@ from petabatch.network.build import build
 from petabatch.network.loop import find_loop
 from petabatch.petavision import read
 from petabatch.petavision.export import export
-from petabatch.petavision.keys import CLASSES, Key
 from petabatch.petavision.pvp import write_activities, write_weights
 from petabatch.storage.checkpoint import latest_checkpoint, load_checkpoint
 from petabatch.storage.directory import RunDirectory
 from petabatch.weights import WeightFile
 from support.commands import Command, alone
+from support.petavision_groups import CONTEXT
 
 PARAMS = Path(__file__).parent / "params"
 RNG = np.random.default_rng(3)
@@ -204,55 +204,6 @@ def test_a_time_scale_that_is_not_supported_is_not_left_out(lca: Path) -> None:
     lca.write_text(text + 'L1NormProbe "Lost" = { targetLayer = "Nowhere"; };\n')
     petabatch.load(lca)
 
-
-CONTEXT = """
-HyPerCol "column" = { nx = 8; ny = 8; dt = 1; stopTime = 20; };
-PvpLayer "I" = { nf = 2; phase = 0; inputPath = "images.pvp"; displayPeriod = 5; };
-HyPerLCALayer "C" = { nf = 2; phase = 2; VThresh = 0.3; AMin = 0; AShift = 0.3; InitVType = "ZeroV"; };
-HyPerLayer "O" = { nf = 2; phase = 3; InitVType = "ZeroV"; };
-HyPerLayer "Grey" = { nf = 1; phase = 4; InitVType = "ZeroV"; };
-HyPerLayer "Half" = { nxScale = 0.5; nyScale = 0.5; nf = 2; phase = 4; InitVType = "ZeroV"; };
-PoolingIndexLayer "Places" = { nxScale = 0.5; nyScale = 0.5; nf = 2; phase = 5; };
-LIFGap "Spiking" = { nf = 2; phase = 1; };
-HyPerConn "W" = {
-    preLayerName = "C"; postLayerName = "O"; channelCode = 0; nxp = 3; nyp = 3; plasticityFlag = false;
-    weightInitType = "UniformWeight"; weightInit = 0.5; normalizeMethod = "none";
-};
-PoolingConn "Max" = {
-    preLayerName = "O"; postLayerName = "Half"; channelCode = 0; nxp = 1; nyp = 1;
-    needPostIndexLayer = true; postIndexLayerName = "Places";
-};
-ColumnEnergyProbe "E" = { };
-L2NormProbe "N" = { targetLayer = "O"; energyProbe = "E"; exponent = 2; coefficient = 0.5; };
-L1NormLCAProbe "S" = { targetLayer = "C"; energyProbe = "E"; };
-L1NormProbe "L" = { targetLayer = "O"; };
-"""
-NEEDED: dict[str, str] = {
-    "MaskLayer": 'maskMethod = "layer"; maskLayerName = "O"; phase = 5;',
-    "FirmThresholdCostFnProbe": "VThresh = 0.3;",
-    "RescaleLayer": 'rescaleMethod = "maxmin"; originalLayerName = "O"; phase = 5;',
-    "FirmThresholdCostLayer": "VThresh = 0.3;",
-    "DependentFirmThresholdCostLayer": 'originalLayerName = "C"; phase = 5;',
-    "BinningLayer": 'originalLayerName = "Grey"; phase = 5;',
-    "GapLayer": 'originalLayerName = "Spiking"; phase = 2;',
-    "CloneVLayer": 'originalLayerName = "C"; phase = 3;',
-    "SigmoidLayer": 'originalLayerName = "C"; phase = 3;',
-    "BackgroundLayer": 'originalLayerName = "Grey"; phase = 5;',
-    "InputRegionLayer": 'originalLayerName = "I";',
-    "TransposePoolingConn": 'originalConnName = "Max"; preLayerName = "Half"; postLayerName = "O";',
-    "ImageLayer": 'inputPath = "images.txt";',
-    "PvpLayer": 'inputPath = "images.pvp";',
-    "MomentumConn": 'momentumMethod = "simple"; timeConstantTau = 0.5;',
-    "CloneConn": 'originalConnName = "W";',
-    "CopyConn": 'originalConnName = "W";',
-    "PlasticCloneConn": 'originalConnName = "W";',
-    "TransposeConn": 'originalConnName = "W"; preLayerName = "O"; postLayerName = "C";',
-    "FeedbackConn": 'originalConnName = "W";',
-    "QuotientProbe": 'numerator = "N"; denominator = "L";',
-    "AdaptiveTimeScaleProbe": 'targetName = "E";',
-    "KneeTimeScaleProbe": 'targetName = "E";',
-    "LogTimeScaleProbe": 'targetName = "E";',
-}
 
 RESCALED = [
     ('"l2"; patchSize = 16', {"method": "standard", "deviation": 0.25}),
@@ -501,61 +452,6 @@ def translated(folder: Path, text: str, size: int = 8) -> str:
     if (error := found.translation.error()) is not None:
         raise error
     return found.text
-
-
-CONNECTION = 'preLayerName = "C"; postLayerName = "O"; channelCode = 0; nxp = 3; nyp = 3; '
-UNUSUAL = {"number": "0.75", "whole": "7", "text": '"unusual"', "numbers": "[3, 5]"}
-
-
-def written(keyword: str, key: str = "", value: str = "") -> str:
-    """Return a file with a group of the class, and a parameter of it with a value."""
-    role, needed = CLASSES[keyword].role, NEEDED.get(keyword, "")
-    if keyword == "HyPerCol":
-        return (
-            re.sub(rf"\b{key} = [^;]*;", "", CONTEXT).replace("= {", f"= {{ {key} = {value};", 1)
-            if key
-            else CONTEXT
-        )
-    if role == "layer":
-        needed += "nf = 2; " + ("phase = 1; " if "phase" not in needed else "")
-    elif role == "connection" and keyword not in ("TransposeConn", "TransposePoolingConn", "FeedbackConn"):
-        needed += CONNECTION if "nxp" in CLASSES[keyword].keys else CONNECTION.partition("nxp")[0]
-        if keyword == "WTAConn":
-            needed = needed.replace('"O"', '"Grey"')
-        if "weightInitType" in CLASSES[keyword].keys:
-            needed += 'weightInitType = "UniformRandomWeight"; normalizeMethod = "normalizeL2"; '
-    elif role == "probe" and "targetLayer" in CLASSES[keyword].keys:
-        needed += 'targetLayer = "C"; '
-    if key:
-        needed = re.sub(rf"\b{key} = [^;]*;", "", needed) + f" {key} = {value};"
-    text = CONTEXT + f'{keyword} "X" = {{ {needed} }};\n'
-    if "TimeScaleProbe" in keyword:
-        text = text.replace("AShift = 0.3; InitV", 'AShift = 0.3; adaptiveTimeScaleProbe = "X"; InitV')
-    return text
-
-
-def said(folder: Path, text: str) -> str:
-    try:
-        return "\n".join(f"{one.text}\n{one.report}" for one in imported(folder, text))
-    except ParamsError as error:
-        return str(error)
-
-
-def unusual(key: Key) -> str:
-    if key.kind == "flag":
-        return str(not key.default).lower()
-    return UNUSUAL[key.kind]
-
-
-@pytest.mark.parametrize("keyword", CLASSES)
-def test_no_parameter_is_without_a_trace(keyword: str, tmp_path: Path) -> None:
-    """Set to an unusual value, each changes the network, the report or an error."""
-    images = [(0.0, np.zeros((8, 8, 2)))]
-    write_activities(tmp_path / "images.pvp", (8, 8, 2), images)
-    before = said(tmp_path, written(keyword))
-    assert "not supported" not in before, before
-    for key, one in CLASSES[keyword].keys.items():
-        assert said(tmp_path, written(keyword, key, unusual(one))) != before, key
 
 
 def test_the_command_writes_files_and_reports(lca: Path, petabatch: Command) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from petabatch.petavision.keys.key import REQUIRED, Class, flag, number, numbers, text, whole
+from petabatch.petavision.keys.key import REQUIRED, Class, flag, idle, number, numbers, text, whole
 
 _DELIVERY = {
     "preLayerName": text(None, "`pre`"),
@@ -25,6 +25,20 @@ _RECORDED = {
     "writeCompressedWeights": flag(False, ""),
     "writeCompressedCheckpoints": flag(False, ""),
 }
+_FROM_CHECKPOINT = "initializeFromCheckpointFlag"
+_COPY = (
+    _DELIVERY
+    | _RECORDED
+    | idle(_DELIVERY, "its weights are those of its original", _FROM_CHECKPOINT)
+    | idle(_RECORDED, "its weights are those of its original", "writeStep", "initialWriteTime")
+    | {"originalConnName": text(REQUIRED, "`of`")}
+)
+_PLAIN = (
+    _DELIVERY
+    | _RECORDED
+    | idle(_DELIVERY, "it has no weights", _FROM_CHECKPOINT, "pvpatchAccumulateType")
+    | idle(_RECORDED, "it has no weights", "writeStep", "initialWriteTime")
+)
 _NORMALIZE = {
     "normalizeMethod": text("none", "`normalize`"),
     "strength": number(1.0, "`normalize`: `strength`"),
@@ -82,7 +96,7 @@ _WEIGHTS = _PATCH | {
 }
 _LEARN = {
     "plasticityFlag": flag(True, "`learn`"),
-    "triggerFlag": flag(None, "obsolete: `triggerLayerName` alone counts"),
+    "triggerFlag": flag(None, "", "obsolete: `triggerLayerName` alone counts"),
     "triggerLayerName": text(None, "`learn`: `every`"),
     "triggerOffset": number(0.0, "`learn`: `offset`, 1 minus it"),
     "weightUpdatePeriod": number(1.0, "`learn`: `every`"),
@@ -107,40 +121,21 @@ _HYPER = _DELIVERY | _RECORDED | _WEIGHTS | _LEARN | _INIT | _NORMALIZE
 CONNECTIONS: dict[str, Class] = {
     "HyPerConn": Class("connection", "conv", _HYPER),
     "MomentumConn": Class("connection", "conv", _HYPER | _MOMENTUM),
-    "CloneConn": Class(
-        "connection",
-        "clone",
-        _DELIVERY | _RECORDED | {"originalConnName": text(REQUIRED, "`of`")},
-    ),
-    "CopyConn": Class(
-        "connection",
-        "clone",
-        _DELIVERY | _RECORDED | _NORMALIZE | {"originalConnName": text(REQUIRED, "`of`")},
-    ),
-    "PlasticCloneConn": Class(
-        "connection",
-        "clone with `error`",
-        _DELIVERY | _RECORDED | {"originalConnName": text(REQUIRED, "`of`")},
-    ),
-    "TransposeConn": Class(
-        "connection",
-        "transpose",
-        _DELIVERY | _RECORDED | {"originalConnName": text(REQUIRED, "`of`")},
-    ),
+    "CloneConn": Class("connection", "clone", _COPY),
+    "CopyConn": Class("connection", "clone", _COPY | _NORMALIZE),
+    "PlasticCloneConn": Class("connection", "clone with `error`", _COPY),
+    "TransposeConn": Class("connection", "transpose", _COPY),
     "FeedbackConn": Class(
         "connection",
         "transpose",
-        _DELIVERY | _RECORDED | {"originalConnName": text(REQUIRED, "`of`; its ends, exchanged")},
+        _COPY | idle(_DELIVERY, "its ends are those of its original", "preLayerName", "postLayerName"),
     ),
-    "IdentConn": Class("connection", "identity", _DELIVERY | _RECORDED),
-    "RescaleConn": Class(
-        "connection", "identity", _DELIVERY | _RECORDED | {"scale": number(1.0, "`strength`")}
-    ),
+    "IdentConn": Class("connection", "identity", _PLAIN),
+    "RescaleConn": Class("connection", "identity", _PLAIN | {"scale": number(1.0, "`strength`")}),
     "PoolingConn": Class(
         "connection",
         "pool",
-        _DELIVERY
-        | _RECORDED
+        _PLAIN
         | _PATCH
         | {
             "pvpatchAccumulateType": text("maxpooling", "`method`"),
@@ -151,8 +146,8 @@ CONNECTIONS: dict[str, Class] = {
     "TransposePoolingConn": Class(
         "connection",
         "pool; of maxima, a layer `max_unpool` between",
-        _DELIVERY | _RECORDED | {"originalConnName": text(REQUIRED, "`window` and `method`")},
+        _PLAIN | {"originalConnName": text(REQUIRED, "`window` and `method`")},
     ),
-    "WTAConn": Class("connection", "largest", _DELIVERY | _RECORDED),
+    "WTAConn": Class("connection", "largest", _PLAIN),
 }
 """By their keywords."""

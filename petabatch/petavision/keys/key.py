@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal
-
-from petabatch.petavision.grammar import Value
 
 REQUIRED = object()
 Kind = Literal["number", "whole", "flag", "text", "numbers"]
@@ -20,7 +19,9 @@ class Key:
     default: object
     """Value where the parameter is missing; REQUIRED where PetaVision has none."""
     becomes: str
-    """Key of petabatch, or the rule; empty if nothing needs it."""
+    """Key of petabatch, or the rule; empty if the parameter changes nothing."""
+    why: str = "not needed"
+    """Why it changes nothing."""
 
 
 @dataclass(frozen=True)
@@ -33,26 +34,12 @@ class Class:
     keys: Mapping[str, Key]
 
 
-def number(default: Value | object, becomes: str) -> Key:
-    """Return a numeric parameter."""
-    return Key("number", default, becomes)
+number, whole, flag, text, numbers = (
+    partial(Key, kind) for kind in ("number", "whole", "flag", "text", "numbers")
+)
+"""A parameter of a type: its default, what it becomes, and why that is nothing."""
 
 
-def whole(default: Value | object, becomes: str) -> Key:
-    """Return an integer parameter."""
-    return Key("whole", default, becomes)
-
-
-def flag(default: Value | object, becomes: str) -> Key:
-    """Return a parameter that is true or false."""
-    return Key("flag", default, becomes)
-
-
-def text(default: Value | object, becomes: str) -> Key:
-    """Return a text parameter."""
-    return Key("text", default, becomes)
-
-
-def numbers(default: Value | object, becomes: str) -> Key:
-    """Return a parameter that is an array."""
-    return Key("numbers", default, becomes)
+def idle(keys: Mapping[str, Key], why: str, *names: str) -> dict[str, Key]:
+    """Return parameters that change nothing, and why: those of `names`, or all."""
+    return {name: replace(keys[name], becomes="", why=why) for name in names or keys}

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
-from petabatch.petavision.keys.key import REQUIRED, Class, flag, number, numbers, text, whole
+from petabatch.petavision.keys.key import REQUIRED, Class, flag, idle, number, numbers, text, whole
 
 INF = math.inf
-_INIT_V = {
+INIT_V = {
     "InitVType": text("ConstantV", "`initial` or `start`"),
     "valueV": number(-70.0, "`initial`, `value` or `start`"),
     "minV": number(0.0, "`start`: `low`"),
@@ -18,13 +17,14 @@ _INIT_V = {
     "Vfilename": text(None, "`start`: `path`"),
     "frameNumber": whole(0, "`start`: `frame`"),
 }
+"""Initial states."""
 _SIZE = {
     "nxScale": number(1.0, "`shape`"),
     "nyScale": number(1.0, "`shape`"),
     "nf": whole(1, "`shape`"),
     "phase": whole(0, "`feedback` of connections that see the step before"),
     "mirrorBCflag": flag(False, '`border = "mirror"`'),
-    "valueBC": number(0.0, "no effect, as in PetaVision; ours: `border = NUMBER`"),
+    "valueBC": number(0.0, "", "no effect, as in PetaVision; ours: `border = NUMBER`"),
     "sparseLayer": flag(False, ""),
     "writeSparseValues": flag(True, ""),
     "updateGpu": flag(False, ""),
@@ -36,7 +36,7 @@ _SIZE = {
     "initializeFromCheckpointFlag": flag(False, "`start`, or `init` and `previous`"),
 }
 _TRIGGER = {
-    "triggerFlag": flag(None, "obsolete: `triggerLayerName` alone counts"),
+    "triggerFlag": flag(None, "", "obsolete: `triggerLayerName` alone counts"),
     "triggerLayerName": text(None, "`every`, or `reset`"),
     "triggerOffset": number(0.0, "`offset`, with the other sign"),
     "triggerBehavior": text("updateOnlyOnTrigger", "`every`, or `reset`"),
@@ -46,7 +46,7 @@ _CHANNELS = {
     "channelIndices": numbers((), "`strength` of the connections to these channels"),
     "channelCoefficients": numbers((), "`strength` of the connections to these channels"),
 }
-LAYER = _SIZE | _TRIGGER | _INIT_V | _CHANNELS
+LAYER = _SIZE | _TRIGGER | INIT_V | _CHANNELS
 _ANN = {
     "VThresh": number(-INF, "`threshold`"),
     "AMin": number(None, "`minimum`; by default VThresh"),
@@ -89,11 +89,19 @@ _INPUT = {
     "yFlipEnabled": flag(False, "`flip`"),
     "xFlipToggle": flag(False, "not supported"),
     "yFlipToggle": flag(False, "not supported"),
-    "randomSeed": number(123456789.0, "`run.seed`"),
+    "randomSeed": number(123456789.0, "", "the random numbers are others: `run.seed`"),
     "writeFrameToTimestamp": flag(True, ""),
     "echoFramePathnameFlag": flag(False, ""),
 }
-_PLAIN = _SIZE | _TRIGGER
+_PLAIN = (
+    _SIZE | _TRIGGER | idle(_SIZE, "its activity in step 0 is not restored", "initializeFromCheckpointFlag")
+)
+_COST = (
+    LAYER
+    | idle(LAYER, "its activity in step 0 is not restored", "initializeFromCheckpointFlag")
+    | idle(INIT_V, "its activity in step 0 is 0")
+)
+_UNTRIGGERED = idle(_TRIGGER, "its updates have no trigger")
 _ORIGINAL = {"originalLayerName": text(REQUIRED, "an `identity` connection from it")}
 
 _POTENTIAL = "a `potential` connection from it"
@@ -134,7 +142,7 @@ LAYERS: dict[str, Class] = {
         LAYER | _ANN | _LCA | _SELF | {"LCAMomentumRate": number(0.0, "`rate`")},
     ),
     "ISTALayer": Class("layer", "ista", LAYER | _ANN | _LCA),
-    "ConstantLayer": Class("layer", "constant", LAYER),
+    "ConstantLayer": Class("layer", "constant", LAYER | _UNTRIGGERED),
     "LeakyIntegrator": Class(
         "layer", "leaky_integrator", LAYER | _ANN | {"integrationTime": number(INF, "`tau`")}
     ),
@@ -214,13 +222,13 @@ LAYERS: dict[str, Class] = {
     "FirmThresholdCostLayer": Class(
         "layer",
         "firm_cost",
-        LAYER
+        _COST
         | {"VThresh": number(REQUIRED, "`corner`: their sum"), "VWidth": number(0.0, "`corner`: their sum")},
     ),
     "DependentFirmThresholdCostLayer": Class(
         "layer",
         "firm_cost",
-        LAYER | {"originalLayerName": text(REQUIRED, "`corner` is the sum of its VThresh and VWidth")},
+        _COST | {"originalLayerName": text(REQUIRED, "`corner` is the sum of its VThresh and VWidth")},
     ),
     "BinningLayer": Class(
         "layer",
@@ -234,7 +242,7 @@ LAYERS: dict[str, Class] = {
             "delay": whole(0, "`delay` of that connection, in steps"),
             "zeroNeg": flag(True, "`outside`: 0, or -1"),
             "zeroDCR": flag(False, "`zero_unknown`"),
-            "normalDist": flag(True, "no effect, as in PetaVision"),
+            "normalDist": flag(True, "", "no effect, as in PetaVision"),
         },
     ),
     "BackgroundLayer": Class(
@@ -249,14 +257,15 @@ LAYERS: dict[str, Class] = {
     "InputRegionLayer": Class(
         "layer",
         "input with the transform `region`",
-        _SIZE | {"originalLayerName": text(REQUIRED, "its `source`, `every` and `border`")},
+        {key: _PLAIN[key] for key in _SIZE}
+        | {"originalLayerName": text(REQUIRED, "its `source`, `every` and `border`")},
     ),
     "PoolingIndexLayer": Class(
         "layer",
         "nothing: un-pooling finds the places of maxima itself",
-        {key: one if key in _READ else replace(one, becomes="") for key, one in LAYER.items()},
+        LAYER | idle({key: one for key, one in LAYER.items() if key not in _READ}, "not needed"),
     ),
-    "ImageLayer": Class("layer", "input with `images`", _PLAIN | _INPUT),
-    "PvpLayer": Class("layer", "input with `array`", _PLAIN | _INPUT),
+    "ImageLayer": Class("layer", "input with `images`", _SIZE | _UNTRIGGERED | _INPUT),
+    "PvpLayer": Class("layer", "input with `array`", _SIZE | _UNTRIGGERED | _INPUT),
 }
 """By their keywords."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from petabatch.petavision.keys.key import REQUIRED, Class, flag, number, text
+from petabatch.petavision.keys.key import REQUIRED, Class, flag, idle, number, text
 
 _PROBE = {
     "targetLayer": text(REQUIRED, "`layer`"),
-    "triggerFlag": flag(None, "obsolete: `triggerLayerName` alone counts"),
+    "triggerFlag": flag(None, "", "obsolete: `triggerLayerName` alone counts"),
     "triggerLayerName": text(None, "`every`"),
     "triggerOffset": number(0.0, "`offset`, 1 minus it"),
     "energyProbe": text(None, "the probe that it is a term of"),
@@ -20,6 +20,8 @@ _NOT_OF_COLUMNS = ("targetLayer", "maskLayerName", "energyProbe", "coefficient")
 _COLUMN_PROBE = {key: one for key, one in _PROBE.items() if key not in _NOT_OF_COLUMNS}
 _NNZ = {"nnzThreshold": number(0.0, "`above`")}
 _FIRM = {"VThresh": number(0.0, "`corner`"), "VWidth": number(0.0, "`corner`")}
+_OF_LAYER = "that of the layer counts"
+_NO_TERM = _PROBE | idle(_PROBE, "a factor in energies alone", "coefficient")
 _SCALE = {
     "targetName": text(REQUIRED, "`time_scale`: `energy`"),
     "baseMax": number(1.0, "`maximum`"),
@@ -36,13 +38,13 @@ PROBES: dict[str, Class] = {
     "L1NormProbe": Class("probe", "l1", _PROBE),
     "L1NormLCAProbe": Class("probe", "l1", _PROBE),
     "L0NormProbe": Class("probe", "l0", _PROBE | _NNZ),
-    "L0NormLCAProbe": Class("probe", "l0", _PROBE | _NNZ),
+    "L0NormLCAProbe": Class("probe", "l0", _PROBE | idle(_NNZ, _OF_LAYER)),
     "FirmThresholdCostFnProbe": Class("probe", "a term of sum", _PROBE | _FIRM),
-    "FirmThresholdCostFnLCAProbe": Class("probe", "a term of energy", _PROBE | _FIRM),
+    "FirmThresholdCostFnLCAProbe": Class("probe", "a term of energy", _PROBE | idle(_FIRM, _OF_LAYER)),
     "StatsProbe": Class(
         "probe",
         "statistics",
-        _PROBE
+        _NO_TERM
         | _NNZ
         | {
             "buffer": text("Activity", "the activity; of layers without a transfer function also V"),
@@ -52,12 +54,12 @@ PROBES: dict[str, Class] = {
     "RequireAllZeroActivityProbe": Class(
         "probe",
         "l0",
-        _PROBE
+        _NO_TERM
         | _NNZ
         | {
             "buffer": text("Activity", "the activity"),
-            "exitOnFailure": flag(True, "the run goes on"),
-            "immediateExitOnFailure": flag(True, "the run goes on"),
+            "exitOnFailure": flag(True, "", "the run goes on"),
+            "immediateExitOnFailure": flag(True, "", "the run goes on"),
         },
     ),
     "QuotientProbe": Class(
