@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, settings
 
 from petabatch.stop_signals import WATCHED
 from support.commands import BIN, SMALL, Command
-from support.forked import environment_is_changed, forked
+from support.forked import environment_is_changed, forked, forked_ranks
 from support.processes import PATIENCE
 
 # The same examples each time, so that a change passes or fails everywhere; other ones with
@@ -59,8 +59,8 @@ def petabatch(tmp_path: Path) -> Command:
 
     def command(*arguments: object, ranks: int = 0, **keys: object) -> subprocess.CompletedProcess[str]:
         alone = [str(BIN / "petabatch"), *map(str, arguments)]
-        if not (ranks or keys or environment_is_changed()):
-            return forked(alone, tmp_path)
+        if not (keys or environment_is_changed()):
+            return forked_ranks(ranks, alone, tmp_path) if ranks else forked(alone, tmp_path)
         launcher = [str(BIN / "mpirun"), "-n", str(ranks)] if ranks else []
         return subprocess.run(
             [*launcher, *alone],

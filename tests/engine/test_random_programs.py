@@ -18,7 +18,7 @@ from petabatch.errors import NonFiniteError, ParamsError
 from petabatch.network.build import build
 from petabatch.parallel.comm import Serial
 from petabatch.spec.network import Network, Output
-from support.mpirun import mpirun
+from support.forked import forked_code_on_ranks
 from support.random_runs import Arrays, digests, finish, on_ranks, random_run, saved_at, states
 
 some = settings(
@@ -120,6 +120,6 @@ def test_real_ranks_change_no_bit() -> None:
         except (ParamsError, NonFiniteError):
             pass
         seed += 1
-    done = mpirun(3, "-c", SCRIPT.format(tests=str(Path(__file__).parents[1]), seeds=chosen))
+    done = forked_code_on_ranks(3, "-c", SCRIPT.format(tests=str(Path(__file__).parents[1]), seeds=chosen))
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == digests(chosen, Serial())

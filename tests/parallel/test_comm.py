@@ -16,10 +16,12 @@ from petabatch.errors import ResourceError
 from petabatch.parallel.comm import Serial, share, shares
 from petabatch.parallel.consistency import RanksDisagree, assert_identical
 from petabatch.parallel.launch import connect, launched_ranks
+from support import rank_program
+from support.forked import forked_code_on_ranks
 from support.mpirun import mpirun
 from support.processes import PATIENCE
 
-PROGRAM = Path(__file__).parents[1] / "support" / "rank_program.py"
+PROGRAM = rank_program.__file__
 
 
 def alone(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -107,29 +109,31 @@ def test_bits_are_compared_by_hash() -> None:
 @pytest.mark.parametrize(
     "ranks", [3, *(pytest.param(number, marks=pytest.mark.long) for number in (1, 2, 4))]
 )
-def test_several_ranks_sum_to_the_bits_of_one(ranks: int) -> None:
-    expected = alone("sums").stdout
+def test_several_ranks_sum_to_the_bits_of_one(ranks: int, capsys: pytest.CaptureFixture[str]) -> None:
+    rank_program.sums(Serial())
+    expected = capsys.readouterr().out
     blocking, overlapped = expected.split()
     assert blocking == overlapped
-    ended = mpirun(ranks, PROGRAM, "sums", "mpi")
+    ended = forked_code_on_ranks(ranks, PROGRAM, "sums", "mpi")
     assert (ended.returncode, ended.stdout) == (0, expected), ended.stderr
 
 
 @pytest.mark.mpi
-def test_ranks_that_poll_sum_to_the_bits_of_one() -> None:
-    blocking, _ = alone("sums").stdout.split()
-    assert mpirun(2, PROGRAM, "polled").stdout.split() == [blocking]
+def test_ranks_that_poll_sum_to_the_bits_of_one(capsys: pytest.CaptureFixture[str]) -> None:
+    rank_program.sums(Serial())
+    blocking, _ = capsys.readouterr().out.split()
+    assert forked_code_on_ranks(2, PROGRAM, "polled").stdout.split() == [blocking]
 
 
 @pytest.mark.mpi
 def test_a_rank_that_waits_for_a_slower_one_leaves_it_the_core() -> None:
-    busy, waited = map(float, mpirun(2, PROGRAM, "idle").stdout.split())
+    busy, waited = map(float, forked_code_on_ranks(2, PROGRAM, "idle").stdout.split())
     assert busy < 0.5 * max(1, waited)  # it waits for less if it stands still itself
 
 
 @pytest.mark.mpi
 def test_the_time_until_a_late_rank_comes_to_a_sum_does_not_count_as_communication(tmp_path: Path) -> None:
-    told = mpirun(2, PROGRAM, "late", "mpi", tmp_path / "waits").stdout
+    told = forked_code_on_ranks(2, PROGRAM, "late", "mpi", tmp_path / "waits").stdout
     waits = [tuple(map(float, line.split())) for line in told.splitlines()]
     assert len(waits) == 4
     assert all(for_ranks > 0.2 for for_ranks, _ in waits)
@@ -138,7 +142,7 @@ def test_the_time_until_a_late_rank_comes_to_a_sum_does_not_count_as_communicati
 
 @pytest.mark.mpi
 def test_ranks_talk() -> None:
-    ended = mpirun(4, PROGRAM, "collectives")
+    ended = forked_code_on_ranks(4, PROGRAM, "collectives")
     assert (ended.returncode, ended.stdout) == (0, "all well\n"), ended.stderr
 
 
@@ -149,19 +153,30 @@ def test_one_rank_under_a_launcher_does_not_load_mpi() -> None:
 
 @pytest.mark.mpi
 @pytest.mark.parametrize(
-    ("deed", "message"),
+    ("deed", "messages"),
     [
-        ("raising", f"rank 1 of 3 (on {platform.node()}): Traceback"),
-        ("raising", "ValueError: the reader ran out of images"),
-        ("flipped", "connection e: differs between ranks"),
-        ("not_finite", "connection d: not finite in slice 5"),
-        ("killed", "Killed (signal 9)"),
+        (
+            "raising",
+            [
+                f"rank 1 of 3 (on {platform.node()}): Traceback",
+                "ValueError: the reader ran out of images",
+            ],
+        ),
+        ("flipped", ["connection e: differs between ranks"]),
+        ("not_finite", ["connection d: not finite in slice 5"]),
     ],
 )
-def test_one_rank_that_fails_ends_all_with_its_message(deed: str, message: str) -> None:
-    ended = mpirun(3, PROGRAM, deed)
+def test_one_rank_that_fails_ends_all_with_its_message(deed: str, messages: list[str]) -> None:
+    ended = forked_code_on_ranks(3, PROGRAM, deed)
     assert ended.returncode != 0
-    assert message in ended.stderr + ended.stdout
+    assert all(message in ended.stderr for message in messages), ended.stderr
+
+
+@pytest.mark.mpi
+def test_one_rank_that_is_killed_ends_all() -> None:
+    ended = mpirun(3, PROGRAM, "killed")
+    assert ended.returncode != 0
+    assert "Killed (signal 9)" in ended.stderr + ended.stdout
 
 
 @pytest.mark.mpi

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from support import simulator_faults
-from support.mpirun import mpirun
+from support.forked import forked_code_on_ranks
 from support.simulator_program import session
 
 CALL = f"""
@@ -34,7 +34,7 @@ def test_a_session_on_ranks_has_the_bits_of_one_alone(tmp_path: Path, ranks: int
     for folder in (alone, together):
         folder.mkdir()
     session(alone)
-    done = mpirun(ranks, "-c", CALL, together)
+    done = forked_code_on_ranks(ranks, "-c", CALL, together)
     assert done.returncode == 0, done.stderr
     expected, found = np.load(alone / "gathered.npz"), np.load(together / "gathered.npz")
     assert found.files == expected.files
@@ -49,7 +49,7 @@ def test_errors_and_interrupts_of_one_rank_leave_all_after_the_same_whole_step(t
     simulator_faults.session(tmp_path, faults=False)
     with np.load(tmp_path / "faults.npz") as alone:
         expected = dict(alone)
-    done = mpirun(2, "-c", FAULTS, tmp_path)
+    done = forked_code_on_ranks(2, "-c", FAULTS, tmp_path)
     assert done.returncode == 0, done.stderr
     with np.load(tmp_path / "faults.npz") as found:
         assert found.files == list(expected)

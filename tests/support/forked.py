@@ -2,24 +2,44 @@
 
 from __future__ import annotations
 
+import ctypes
 import multiprocessing
 import os
+import runpy
+import socket
+import struct
 import subprocess
 import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from multiprocessing.connection import wait
 from pathlib import Path
 from types import ModuleType
 
 import matplotlib
 
+from support.mpirun import launcher
 from support.processes import PATIENCE
 
 _SERVER = multiprocessing.get_context("forkserver")
 _SERVER.set_forkserver_preload(["petabatch.cli", "petabatch.simulation", "matplotlib.pyplot", __name__])
 _OWN = {"PYTEST_CURRENT_TEST", "PYTEST_VERSION", "PYTHONDONTWRITEBYTECODE"}
 """Variables that say nothing to a command."""
+
+_RANK = """
+import os, socket, sys
+link = socket.socket(socket.AF_UNIX)
+link.connect(sys.argv[1])
+socket.send_fds(link, [b"fork"], [0, 1, 2, int(os.environ["PMI_FD"])])
+code = int(link.recv(20) or 1)
+if code < 0:
+    os.kill(os.getpid(), -code)
+sys.exit(code)
+"""
+"""What mpirun starts as a rank: it hands its streams to a fork, and ends as that does."""
 
 
 def _environment() -> dict[str, str]:
@@ -42,6 +62,87 @@ def forked(command: Sequence[str], folder: Path) -> subprocess.CompletedProcess[
 def forked_code(source: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """Run `python -W error -c SOURCE` in a folder; return its exit code and what it printed."""
     return _forked(_execute, ["-c", source], folder)
+
+
+def forked_ranks(ranks: int, command: Sequence[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run a command of `petabatch` in a folder on `ranks` ranks of mpirun; return exit code and output."""
+    return _forked_ranks(ranks, _run, command, folder)
+
+
+def forked_code_on_ranks(ranks: int, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run `python ARGUMENTS`, a script or `-c SOURCE`, on `ranks` ranks of mpirun, here."""
+    return _forked_ranks(ranks, _interpret, [*map(str, arguments)], Path.cwd())
+
+
+def _forked_ranks(
+    ranks: int, work: Callable[[Sequence[str]], None], command: Sequence[str], folder: Path
+) -> subprocess.CompletedProcess[str]:
+    with tempfile.TemporaryDirectory() as place, socket.socket(socket.AF_UNIX) as server:
+        address = str(Path(place, "ranks"))
+        server.bind(address)
+        server.listen(ranks)
+        server.settimeout(PATIENCE)
+        begun = [*launcher(ranks), sys.executable, "-I", "-S", "-c", _RANK, address]
+        with (
+            ThreadPoolExecutor(ranks) as pool,
+            subprocess.Popen(begun, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process,
+        ):
+            try:
+                for _ in range(ranks):
+                    pool.submit(_rank, work, command, folder, server.accept()[0])
+                printed = process.communicate(timeout=PATIENCE)
+            finally:
+                process.kill()
+        return subprocess.CompletedProcess(command, process.returncode, *printed)
+
+
+def _rank(
+    work: Callable[[Sequence[str]], None], command: Sequence[str], folder: Path, link: socket.socket
+) -> None:
+    """Let a fork do the work of a rank of mpirun; it lives no longer than that."""
+    rank = struct.unpack("3i", link.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0]
+    alive = os.pidfd_open(rank)
+    process = _SERVER.Process(target=_begin_rank, args=(work, command, folder, link, rank))
+    with link:
+        process.start()
+        if process.sentinel not in wait([process.sentinel, alive]):
+            process.kill()
+        process.join()
+        os.close(alive)
+        with suppress(BrokenPipeError):
+            link.sendall(str(process.exitcode).encode())
+
+
+def _begin_rank(
+    work: Callable[[Sequence[str]], None],
+    command: Sequence[str],
+    folder: Path,
+    link: socket.socket,
+    rank: int,
+) -> None:
+    _, streams, *_ = socket.recv_fds(link, 20, 4)
+    link.close()
+    given = Path(f"/proc/{rank}/environ").read_text().split("\0")
+    os.environ.update(variable.split("=", 1) for variable in given if variable)
+    for number in range(3):
+        os.dup2(streams[number], number)
+        os.close(streams[number])
+    os.environ |= {"PMI_FD": str(streams[3]), "COLUMNS": "200"}
+    os.chdir(folder)
+    code = 0
+    try:
+        work(command)
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+    except Exception:
+        sys.excepthook(*sys.exc_info())
+        code = 1
+    mpi = sys.modules.get("mpi4py.MPI")
+    if mpi is not None and mpi.Is_initialized():  # as at the end of an interpreter
+        mpi.Finalize()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    ctypes.CDLL(None).exit(code)  # MPICH takes its leave of mpirun then
 
 
 def _forked(
@@ -78,6 +179,18 @@ def _run(command: Sequence[str]) -> None:
     from petabatch.main import main
 
     main()
+
+
+def _interpret(command: Sequence[str]) -> None:
+    if command[0] != "-c":
+        sys.argv = list(command)
+        sys.path.insert(0, str(Path(command[0]).parent))
+        runpy.run_path(command[0], run_name="__main__")
+        return
+    sys.argv = ["-c", *command[2:]]
+    sys.path.insert(0, "")
+    main = sys.modules["__main__"] = ModuleType("__main__")
+    exec(command[1], vars(main))
 
 
 def _execute(command: Sequence[str]) -> None:

@@ -19,7 +19,7 @@ from petabatch.errors import StoppedEarly
 from petabatch.session import RunSession
 from petabatch.stop_signals import watch
 from support.commands import BIN, alone
-from support.mpirun import mpirun
+from support.forked import forked_code_on_ranks
 from support.processes import PATIENCE, processor_time, wait_for, wait_until
 
 BUSY = """
@@ -220,7 +220,7 @@ def test_one_signal_stops_all_ranks_from_the_run_directory_on(small: Path) -> No
     script = small.parent / "signalled.py"
     script.write_text(SIGNALLED.format(number=signal.SIGTERM, place="RunSession", name="checkpoint"))
     out = small.parent / "out"
-    ended = mpirun(2, script, "run", small, "--out", out, "-s", "run.kernel=array", "-q")
+    ended = forked_code_on_ranks(2, script, "run", small, "--out", out, "-s", "run.kernel=array", "-q")
     assert ended.returncode == 3, ended.stderr
     with pb.open(out) as run:
         assert run.status == "stopped"
