@@ -51,7 +51,7 @@ def check_types(function: Callable[..., Any], given: Mapping[str, Any]) -> None:
             kinds = _kinds(hint)
             choices = [one for kind in kinds if get_origin(kind) is Literal for one in get_args(kind)]
             named = [one for one in choices if isinstance(one, str)]
-            hint_at = did_you_mean(value, named) if isinstance(value, str) else ""
+            hint_at = did_you_mean(value, named) if isinstance(value, str) and len(named) > 2 else ""
             expected = " or ".join(dict.fromkeys(map(_words, kinds)))
             what = "this is not one of the choices" if choices else "the value has the wrong type"
             raise ArgumentError(name, what, value, expected, hint_at)
@@ -112,6 +112,7 @@ def _words(kind: Any) -> str:
         os.PathLike: "a path",
         Path: "a path",
         type(None): "None",
+        Callable: "a function",
     }
     return known.get(origin) or with_article(getattr(origin, "__name__", str(origin)))
 

@@ -185,7 +185,7 @@ def nearest(name: str, choices: Iterable[str]) -> str | None:
 
 def with_article(noun: str) -> str:
     """Return a noun after `a` or `an`."""
-    return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
+    return f"{'an' if noun[0] in 'aeiouAEIO' else 'a'} {noun}"
 
 
 def did_you_mean(name: str, choices: Iterable[str]) -> str:

@@ -58,7 +58,8 @@ def read(file: str | os.PathLike[str], overrides: Sequence[str] = (), *, allow_c
         raise ArgumentError("file", "this is not a path", file, "the path of a params file", hint)
     if not _are_texts(overrides):
         pairs = overrides.items() if isinstance(overrides, dict) else ()
-        hint = f"{[f'{key}={value}' for key, value in pairs]}" if pairs else ""
+        texts = [overrides] if isinstance(overrides, str) else [f"{key}={value}" for key, value in pairs]
+        hint = f"{texts}" if texts else ""
         expected = 'a list of texts such as "run.batch=4"'
         raise ArgumentError("overrides", "these are not overrides", overrides, expected, hint)
     try:

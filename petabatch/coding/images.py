@@ -83,8 +83,9 @@ def stack(given: Any, normalize: str | None, dictionary: Dictionary, size: Any, 
             raise _other_channels(gallery, shape, patches)
     sizes = sorted({view.chain((*one[:2], depth)).result(one)[:2] for one in set(gallery.shapes)})
     if size is None and len(sizes) > 1:
+        others = "1 other" if len(gallery.shapes) == 2 else f"{len(gallery.shapes) - 1} others"
         raise InputError(
-            f"{gallery.name(0)} and {len(gallery.shapes) - 1} others: the images differ in size\n"
+            f"{gallery.name(0)} and {others}: the images differ in size\n"
             f"    found:    {' x '.join(map(str, sizes[0]))} to {' x '.join(map(str, sizes[-1]))} pixels\n"
             "    hint:     code a part of each with `size`, the numbers of rows and columns"
         )

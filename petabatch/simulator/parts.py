@@ -51,17 +51,17 @@ class Part(ABC, Mapping[str, Any]):
             return StateArray.of(self._read(name), lambda key, value: self._write(name, key, value))
         found = numbers.number(self._simulator.network, self._path(name)) if isinstance(name, str) else None
         if found is None:
-            known = (*self.arrays, *self._table_keys())
-            hint = did_you_mean(str(name), known)
+            known = [*self.arrays, *self._table_keys()]
+            hint = did_you_mean(str(name), known) or self._elsewhere(str(name))
             raise UnknownName(
-                f"{self.kind}.{self.name} has no {name}\n    expected: {', '.join(self.arrays)}, or a number"
+                f"{self.kind}.{self.name} has no {name}\n    expected: {', '.join(known) or 'nothing'}"
                 + (f"\n    hint:     {hint}" if hint else "")
             )
         return found
 
     def __setitem__(self, name: str, value: Any) -> None:
         """Assign an array as numpy does, or change a number, of all slices or `[batch]` of each."""
-        if not isinstance(name, str):
+        if not isinstance(name, str) or self._is_misspelt(name):
             self[name]  # raises UnknownName
         if name in self.arrays:
             self._write(name, ..., value)
@@ -93,6 +93,17 @@ class Part(ABC, Mapping[str, Any]):
 
     def _batched(self, name: str) -> bool:
         return True
+
+    def _is_misspelt(self, name: str) -> bool:
+        """Return whether a name that is neither an array nor a key resembles an array."""
+        table = getattr(self._simulator.network, self.kind)[self.name]
+        if name in self.arrays or name.partition(".")[0] in type(table).model_fields:
+            return False
+        return did_you_mean(name, self.arrays) != ""
+
+    def _elsewhere(self, name: str) -> str:
+        """Return where an array of this name is, if not here."""
+        return ""
 
     def _path(self, name: str) -> str:
         return f"{self.kind}.{self.name}.{name}"
@@ -186,6 +197,10 @@ class ConnectionPart(StatePart):
     """A connection."""
 
     kind = "connections"
+
+    def _elsewhere(self, name: str) -> str:
+        owner = self._simulator.network.connections[self.name].borrows
+        return f'its weights are those of {owner}: sim["{owner}"]["weights"]' if owner is not None else ""
 
 
 KINDS: tuple[type[Part], ...] = (LayerPart, ConnectionPart, ProbePart)

@@ -150,7 +150,7 @@ def image_of(item: Any, column: str | None, name: str) -> Any:
     """
     if not isinstance(item, Mapping):
         return item[0] if isinstance(item, tuple | list) and item else item
-    several = [key for key, value in item.items() if is_array(value) and np.ndim(value) > 1]
+    several = [key for key, value in item.items() if _has_rows(value)]
     if column is None and len(several) == 1:
         return item[several[0]]
     if column in item:
@@ -158,5 +158,13 @@ def image_of(item: Any, column: str | None, name: str) -> Any:
     found = ", ".join(map(str, item))
     raise InputError(
         f"{name}: it is not clear which part of this item is the image\n    found:    {found}\n"
-        f"    expected: {'one array' if column is None else column}\n    hint:     column = NAME chooses one"
+        f"    expected: {'one array' if column is None else column}\n"
+        "    hint:     the key column of a source chooses one: column = NAME"
     )
+
+
+def _has_rows(value: Any) -> bool:
+    """Return whether a value is an array of at least two axes, or a list of lists."""
+    if is_array(value):
+        return np.ndim(value) > 1
+    return isinstance(value, list) and bool(value) and isinstance(value[0], list)

@@ -90,6 +90,10 @@ class Loaded:
         """Return a network built in Python, with absolute paths: the run can be resumed from anywhere."""
         return cls(_validate(tables(network), SourceLocation(), folder=Path()))
 
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows of the network."""
+        return self.network._repr_html_()
+
     def __repr__(self) -> str:
         network = self.network
         named = (("layers", network.layers), ("connections", network.connections), ("probes", network.probes))

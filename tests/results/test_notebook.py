@@ -23,6 +23,7 @@ from petabatch.layers import LCA, Input
 from petabatch.results import Results
 from petabatch.results.use import latest_codes
 from petabatch.sources import Bars
+from petabatch.spec.load import Loaded
 from support.commands import alone
 from support.networks import images, lca_network
 from support.pictures import four_corners, weights
@@ -114,7 +115,9 @@ def no_scripts_nor_colours(page: str) -> None:
 
 def test_a_network_is_drawn_with_tables_of_its_parts(run: Results) -> None:
     net = network(2)
-    page = net.model_copy(update={"title": "<b>"})._repr_html_()
+    net = net.model_copy(update={"title": "<b>"})
+    page = net._repr_html_()
+    assert Loaded(net)._repr_html_().startswith("<div><p>&lt;b&gt;: batch 2")  # as petabatch.load returns it
     no_scripts_nor_colours(page)
     assert "<svg" in page
     assert page.startswith("<div><p>&lt;b&gt;: batch 2")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import signal
 import threading
 import tracemalloc
@@ -163,6 +164,11 @@ def test_unknown_names_are_told_with_what_there_is(sim: Simulator) -> None:
         sim["V1"]["treshold"]
     with pytest.raises(ArgumentError, match="did you mean threshold"):
         sim["V1"]["treshold"] = 1
+    for use in (lambda: sim["V1"]["v"], lambda: sim["V1"].__setitem__("v", 0)):
+        with pytest.raises(UnknownName, match=r"(?s)expected: A, V, history, .*threshold.*did you mean V?"):
+            use()
+    with pytest.raises(UnknownName, match=re.escape('those of dictionary: sim["dictionary"]["weights"]')):
+        sim["drive"]["weights"]
     with pytest.raises(UnknownName, match="input layer"):
         sim.show("V1", 0)
     with pytest.raises(ArgumentError, match="measured"):

@@ -62,6 +62,7 @@ def test_items_that_are_no_images_are_named() -> None:
         ([7], r"(?s)data\[0\]: this item is not an image.*int"),
         ([np.zeros(ROOM, np.int64)], r"data\[0\]: these numbers are not pixels"),
         ([{"image": 1}], r"(?s)data\[0\]: it is not clear which part.*image"),
+        ([{"a": [[0.0]], "b": [[0.0]]}], r"(?s)data\[0\]: it is not clear which part.*column = NAME"),
     ):
         with pytest.raises(InputError, match=message):
             Dataset(data=items).open(ROOM, 1, 1)
@@ -76,6 +77,12 @@ def test_items_that_are_no_images_are_named() -> None:
     for given in (7, "text", lambda: 0):
         with pytest.raises(TableError):
             Dataset(data=given)
+
+
+def test_items_may_be_dictionaries_with_nested_lists() -> None:
+    rows = [{"label": 3, "image": (image / 255).tolist()} for image in IMAGES]  # Hugging Face's `Array3D`
+    read = Dataset(data=rows).open(ROOM, 1, 1)
+    assert np.array_equal(read(0, 2), (IMAGES[2] / 255).astype(np.float32))
 
 
 def test_a_function_of_slice_and_display_is_a_source() -> None:
