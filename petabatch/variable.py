@@ -56,6 +56,8 @@ class Variable:
     """False for arrays that are recomputed before they are read: scratch space and derived weights."""
     infinite: bool = False
     """It may hold infinities; in other variables they end the run, as a NaN does in any."""
+    on_host: bool = False
+    """It stays in the memory of the host, where what changes it runs, if the network is on a GPU."""
 
     def dtype_in(self, precision: str) -> str:
         """Return the dtype in a run of the given precision."""

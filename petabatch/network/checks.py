@@ -200,11 +200,9 @@ def _counting(network: Network, name: str, probe: Probe) -> Iterator[Problem]:
             found=f"{probe.counts}, of type {layer.type}",
             expected=", ".join(spiking) or "a layer that spikes, such as one of type neurons with `spike`",
         )
-    if run.device == "gpu" or run.until is not None or network.parallel.features > 1:
-        found = 'run.device = "gpu"' if run.device == "gpu" else "run.until" if run.until else "features"
-        yield Problem(
-            f"probes.{name}", "spikes are counted on the CPU, in all steps of whole layers", found=found
-        )
+    if run.until is not None or network.parallel.features > 1:
+        found = "run.until" if run.until else "parallel.features"
+        yield Problem(f"probes.{name}", "spikes are counted in all steps of whole layers", found=found)
 
 
 def check_resets(network: Network, problems: list[Problem]) -> None:

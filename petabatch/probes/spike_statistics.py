@@ -53,11 +53,11 @@ class SpikeStatistics(Probe):
         shape = (math.prod(layers[self.layer].shape),)
 
         def of_units(name: str, description: str, initial: float = 0.0) -> Variable:
-            return Variable(name, shape, ("unit",), description, "steps", "int64", initial)
+            return Variable(name, shape, ("unit",), description, "steps", "int64", initial, on_host=True)
 
         return (
-            Variable("since", (), (), "step of the last measurement", "steps", "int64"),
-            Variable("spikes", (), (), "spikes of all units since", "1", "int64"),
+            Variable("since", (), (), "step of the last measurement", "steps", "int64", on_host=True),
+            Variable("spikes", (), (), "spikes of all units since", "1", "int64", on_host=True),
             of_units("last", "step of the last spike; -1 before the first", -1),
             of_units("intervals", "number of intervals since"),
             of_units("total", "their sum"),

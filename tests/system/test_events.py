@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from itertools import product
 from pathlib import Path
 
 import h5py
@@ -16,10 +17,13 @@ import pytest
 
 import petabatch
 from petabatch import in_memory, plotting, simulation
+from petabatch.engine import assembly
 from petabatch.errors import NotRecorded, ParamsError, StoppedEarly
 from petabatch.report.integrity import verify
 from petabatch.session import RunSession
 from petabatch.storage.merge import merge
+from support.gpu_emulation import COMPILER, NO_COMPILER
+from support.gpu_runs import window
 from support.mpirun import mpirun
 
 PARAMS = """
@@ -183,6 +187,25 @@ def test_probes_count_without_records_and_in_any_mode(file: Path, whole: Path) -
         for name, values in expected.items():
             np.testing.assert_array_equal(found.probe("firing")[name][...], values)
         assert not any(name.startswith("spikes/") for name in found)
+
+
+@pytest.mark.skipif(COMPILER is None, reason=NO_COMPILER)
+def test_events_and_statistics_on_a_gpu_are_those_of_the_cpu(
+    file: Path, whole: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    net = simulation.read(file).network
+    half = net.model_copy(update={"run": net.run.model_copy(update={"steps": 101})})
+    gpu = window(2, net)  # of three slices
+    monkeypatch.setattr(assembly, "choose", lambda run, comm: gpu if run.run.device == "gpu" else None)
+    first = in_memory.run(half, device="gpu")
+    second = in_memory.run(net, start=first.end)
+    for layer, name in product(("e", "p"), COLUMNS[1:]):
+        joined = [one.recorded[f"spikes/{layer}/{name}"] for one in (first, second)]
+        np.testing.assert_array_equal(np.concatenate(joined), columns(whole / "run.h5", layer)[name])
+    with petabatch.open(whole) as run:
+        for name, series in run.probe("firing").items():
+            joined = [one.probe("firing")[name][...] for one in (first, second)]
+            np.testing.assert_array_equal(np.concatenate(joined), series[...])
 
 
 def test_a_run_goes_on_in_memory_with_spikes_under_way(file: Path) -> None:

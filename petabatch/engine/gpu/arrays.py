@@ -46,6 +46,7 @@ class DeviceArrays:
         self.arrays: dict[str, Array] = {
             key: self.xp.empty((window if self._own(key) else 1, *array.shape[1:]), array.dtype)
             for key, array in host.arrays.items()
+            if not host.variables[key].on_host
         }
         self._here: slice | None = None
 
@@ -59,19 +60,24 @@ class DeviceArrays:
         return next(one for one in self.windows if one.start <= lanes.start < one.stop)
 
     def lane(self, lanes: slice) -> Mapping[str, Array]:
-        """Return the arrays of the given local slices, valid while their window is on the device."""
+        """Return the arrays of the given local slices, valid while their window is on the device.
+
+        What stays on the host is there.
+        """
+        stays = {key: array for key, array in self.host.lane(lanes).items() if key not in self.arrays}
+        return MappingProxyType({**self._lane(lanes), **stays})
+
+    def _lane(self, lanes: slice) -> dict[str, Array]:
         first = self.window(lanes).start
         here = slice(lanes.start - first, lanes.stop - first)
-        return MappingProxyType(
-            {key: array[here] if self._own(key) else array for key, array in self.arrays.items()}
-        )
+        return {key: array[here] if self._own(key) else array for key, array in self.arrays.items()}
 
     def enter(self, lanes: slice) -> None:
         """Copy the window of these slices to the device, if it is not there."""
         window = self.window(lanes)
         if self._here == window:
             return
-        for key, array in self.lane(window).items():
+        for key, array in self._lane(window).items():
             if self._own(key):
                 array[...] = self.xp.asarray(self.host.arrays[key][window])
         self._here = window
@@ -89,9 +95,9 @@ class DeviceArrays:
     def _bring(self, keys: Iterable[str]) -> None:
         if self._here is None:
             return
-        here = self.lane(self._here)
+        here = self._lane(self._here)
         for key in keys:
-            if self._own(key):
+            if key in here and self._own(key):
                 self.host.arrays[key][self._here] = host(here[key])
 
     def refresh(self) -> None:
@@ -117,7 +123,7 @@ def slice_bytes(graph: Graph) -> int:
     """Return an estimate of the memory of a slice: arrays, download buffers, temporary patches and sums."""
     precision = graph.network.run.precision
     size = np.dtype(precision).itemsize
-    arrays = sum(v.nbytes(precision) for v in graph.variables.values() if v.per == "slice")
+    arrays = sum(v.nbytes(precision) for v in graph.variables.values() if v.per == "slice" and not v.on_host)
     for name, wanted in graph.network.output.layers.items():
         arrays += 2 * size * len(wanted.variables) * math.prod(graph.network.layers[name].shape)
     patches = [
