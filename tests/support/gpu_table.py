@@ -1,13 +1,14 @@
 """What a GPU takes of types, keys, demos and params files: a table, judged by runs on the emulated GPU.
 
-    python tests/support/gpu_table.py [--networks 100] [--seed 0] [--write]
+    python tests/support/gpu_table.py [--networks 100] [--seed 0] [--jobs 2] [--write]
 
 Started in the root of the repository, where it writes the images of demos to `runs/demos`. Each network
 makes some steps on the emulation of `gpu_emulation.py` and on the CPU. The table says which way the GPU
 advances each, and how far arrays of the states differ at most, relative to their norms. Types, modes and keys
-are those of random networks (`random_networks`), each step of which is compared with layers one by one in
-float64. What differs, or is refused that the CPU takes, is printed below the table; the exit code is then 1.
-`--write` puts the table into `docs/gpu.md`, in the place of the one that is there.
+are those of random networks (`random_networks`), drawn for what none has had yet; each of their steps is
+compared with layers one by one in float64. What differs, or is refused that the CPU takes, is printed below
+the table; the exit code is then 1. `--write` puts the table into `docs/gpu.md`, in the place of the one
+that is there.
 """
 
 from __future__ import annotations
@@ -17,10 +18,13 @@ import sys
 import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import replace
+from functools import partial
 from itertools import chain
+from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from unittest.mock import patch
 
 import numpy as np
@@ -42,7 +46,7 @@ from support.gpu_emulation import EmulatedGpu  # noqa: E402
 from support.gpu_runs import split_state_of, state_of  # noqa: E402
 from support.random_networks.campaign import Campaign  # noqa: E402
 from support.random_networks.comparing import Reference  # noqa: E402
-from support.random_networks.pairs import possible, spoken  # noqa: E402
+from support.random_networks.pairs import Coverage, possible, spoken  # noqa: E402
 from support.random_networks.runs import run, with_run  # noqa: E402
 from support.random_networks.values import drawn  # noqa: E402
 from support.sparse_coding import CODES  # noqa: E402
@@ -56,6 +60,8 @@ LEAST = 5e4
 a mean of numbers that cancel each other has no size of its own."""
 STEPS = 20
 """Of a display."""
+WANTED = 10.0
+"""Weight of a word that no random network has had, beside 1 of the others."""
 PLAIN = ["run.batch=2", "run.displays=2", f"run.display={STEPS}"]
 IMAGE = ["layers.image.source={type='photographs'}"]
 """In place of images that are not in the repository."""
@@ -87,6 +93,7 @@ LAYERS_ONLY = {
 }
 WAYS = {"display kernel": "display", "step kernel": "step", "layer by layer": "array"}
 Arrays = Mapping[str, np.ndarray]
+Load = Callable[[], Loaded]
 
 
 class Row(NamedTuple):
@@ -100,9 +107,13 @@ class Row(NamedTuple):
     """What the GPU does not do, or does otherwise than the CPU."""
 
 
-def judged(group: str, name: str, given: Loaded, tolerance: float = TOLERANCE) -> Row:
+Judge = Callable[[], Row]
+
+
+def judged(group: str, name: str, load: Load, tolerance: float = TOLERANCE) -> Row:
     """Return how a network is advanced on a GPU, and how far its state is from that of the CPU."""
-    run, device = given.network.run, EmulatedGpu()
+    given, device = load(), EmulatedGpu()
+    run = given.network.run
     here = run.model_copy(update={"device": "cpu", "kernel": "auto", "tf32": False})
     wanted = _on(given, run.model_copy(update={"device": "gpu"}))
     try:
@@ -178,8 +189,8 @@ def _reason(error: PetabatchError) -> str:
 
 def prepare() -> None:
     """Write what demos read that others of them make."""
-    for script in sorted((ROOT / "demos").glob("*/demo.py")):
-        exec(script.read_text().partition("# ## Run")[0], {})  # writes its images
+    for folder in sorted({file.parent for file in _demos()}):
+        exec((folder / "demo.py").read_text().partition("# ## Run")[0], {})  # writes its images
     rng, units = np.random.default_rng(0), 400
     patterns = rng.choice([-1.0, 1.0], size=(20, units))
     weights = patterns.T @ patterns / units
@@ -189,91 +200,124 @@ def prepare() -> None:
     petabatch.run(learnt, "runs/demos/digits", force=True, quiet=True)
 
 
-def demos() -> Iterator[Row]:
-    """Judge all demos."""
-    for file in sorted((ROOT / "demos").glob("*/*.toml")):
+def _demos() -> list[Path]:
+    """Return the params files of demos; a demo without one runs those of `params`."""
+    return sorted((ROOT / "demos").glob("*/*.toml"))
+
+
+def demos() -> Iterator[Judge]:
+    """Yield all demos."""
+    for file in _demos():
         name = file.parent.name + (f"/{file.stem}" if len(list(file.parent.glob("*.toml"))) > 1 else "")
-        yield judged("demos", name, petabatch.load(file, PLAIN[1:]))
+        yield partial(judged, "demos", name, partial(petabatch.load, file, PLAIN[1:]))
 
 
-def params_files() -> Iterator[Row]:
-    """Judge all params files."""
+def params_files() -> Iterator[Judge]:
+    """Yield all params files."""
     for file in sorted((ROOT / "params").glob("*.toml")):
-        row = judged("params files", file.stem, petabatch.load(file, PLAIN))
-        if row.way == "none":
-            row = judged("params files", f"{file.stem} (photographs)", petabatch.load(file, [*PLAIN, *IMAGE]))
-        yield row
+        yield partial(_of_params, file)
 
 
-def keys() -> Iterator[Row]:
-    """Judge a network with other keys."""
-    fixed = ROOT / "params" / "lca_fixed.toml"
+def _of_params(file: Path) -> Row:
+    row = judged("params files", file.stem, partial(petabatch.load, file, PLAIN))
+    if row.way != "none":
+        return row
+    return judged(
+        "params files", f"{file.stem} (photographs)", partial(petabatch.load, file, [*PLAIN, *IMAGE])
+    )
+
+
+def keys() -> Iterator[Judge]:
+    """Yield a network with other keys."""
+    fixed = partial(petabatch.load, ROOT / "params" / "lca_fixed.toml")
     for key, settings in KEYS.items():
         for way, kernel in WAYS.items():
-            given = petabatch.load(fixed, [*PLAIN, *settings, "run.device='gpu'", f"run.kernel='{kernel}'"])
-            yield judged(f"keys, {way}", key, given)
+            given = [*PLAIN, *settings, "run.device='gpu'", f"run.kernel='{kernel}'"]
+            yield partial(judged, f"keys, {way}", key, partial(fixed, given))
     for key, settings in LAYERS_ONLY.items():
-        yield judged("keys, layer by layer", key, petabatch.load(fixed, [*PLAIN, *settings]))
-    yield judged("keys, step kernel", "tf32", petabatch.load(fixed, [*PLAIN, "run.tf32=true"]), TF32)
+        yield partial(judged, "keys, layer by layer", key, partial(fixed, [*PLAIN, *settings]))
+    yield partial(judged, "keys, step kernel", "tf32", partial(fixed, [*PLAIN, "run.tf32=true"]), TF32)
 
 
-def codes() -> Iterator[Row]:
-    """Judge sparse-coding loops of all code layers."""
+def codes() -> Iterator[Judge]:
+    """Yield sparse-coding loops of all code layers."""
     for code in CODES:
         for way, kernel in {**WAYS, "auto": "auto"}.items():
             if way != "display kernel" or not code.startswith("fista"):
-                network = with_code(code, learn=False, device="gpu", kernel=kernel)
-                yield judged(f"codes, {way}", code, Loaded(network, ""))
+                yield partial(judged, f"codes, {way}", code, partial(_coded, code, kernel))
 
 
-class Said:
-    """What became of the random networks with a type, a mode or a key."""
+def _coded(code: str, kernel: str) -> Loaded:
+    return Loaded(with_code(code, learn=False, device="gpu", kernel=kernel), "")
+
+
+class Unseen(Coverage):
+    """Wants the types, modes and keys that no network has had yet."""
 
     def __init__(self) -> None:
-        self.counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
-        self.wrong: list[str] = []
+        super().__init__(["GPU"])
+        self.seen = set[str]()
 
-    def add(self, campaign: Campaign) -> None:
-        """Draw a network, and run it on the GPU."""
-        network = campaign.network()
-        words = {one.said.word for one in spoken(network)}
-        way = self._way(network, campaign)
-        for word in words:
-            self.counts[word][way] += 1
+    def weight(self, word: str, same: set[str], near: set[str]) -> float:
+        return 0.0 if word in self.seen else WANTED
 
-    def _way(self, network: Network, campaign: Any) -> str:
-        device = EmulatedGpu()
-        try:
-            mine = with_run(network, device="gpu", kernel="auto")
-            way = _way(schedule(build(mine), device.limits).method)
-            found = run(mine, device=device)
-        except PetabatchError as error:
-            self.wrong.append(f"seed {campaign._seed}: refused: {_reason(error)}")
-            return "refused"
-        lines, _ = Reference(network).differences(found, "GPU")
-        self.wrong += [f"seed {campaign._seed}: {line}" for line in lines]
-        return "wrong" if lines else way
-
-    def table(self, networks: int) -> Iterator[str]:
-        """Yield the lines of a table: types by their kind, and keys."""
-        ways = ("layer by layer", "layer by layer, with generated kernels", "refused", "wrong")
-        yield f"| in {networks} random networks | drawn | of them in networks that run {' | '.join(ways)} |"
-        yield f"|---|---|{'---|' * len(ways)}"
-        words = _words()
-        kinds: defaultdict[str, set[str]] = defaultdict(set)
-        for word in words | self.counts.keys():
-            kind = word.rpartition(" ")[0] if " " in word and "=" not in word else ""
-            kinds[kind or ("modes" if ".mode=" in word else "keys and their values")].add(word)
-        for kind, members in sorted(kinds.items()):
-            seen = members & self.counts.keys()
-            each = [sum(bool(self.counts[word][way]) for word in seen) for way in ways]
-            name = f"types of {kind}" if kind[:4] not in ("keys", "mode") else kind
-            yield f"| {name} | {len(seen)} of {len(members)} | {' | '.join(map(str, each))} |"
+    def between(self, some: set[str], others: set[str]) -> float:
+        return 0.0
 
     @property
-    def missing(self) -> list[str]:
-        """What no network had."""
-        return sorted(_words() - self.counts.keys())
+    def left(self) -> set[str]:
+        """What no network has had."""
+        return _words() - self.seen
+
+
+def drawn_networks(networks: int, seed: int) -> Iterator[tuple[Network, set[str], int]]:
+    """Yield so many networks, their words and seeds; then those with words that none of them had.
+
+    Of the latter as many are drawn, at most.
+    """
+    campaign, unseen = Campaign(Path(tempfile.mkdtemp()), seed), Unseen()
+    campaign.coverage = unseen
+    for number in range(2 * networks):
+        if number >= networks and not unseen.left:
+            return
+        network = campaign.network()
+        words = {one.said.word for one in spoken(network)}
+        if number < networks or words & unseen.left:
+            yield network, words, campaign._seed
+        unseen.seen |= words
+
+
+def judged_by_step(network: Network, seed: int) -> tuple[str, list[str]]:
+    """Return how a random network is advanced on a GPU, and what is wrong with its steps."""
+    device = EmulatedGpu()
+    try:
+        mine = with_run(network, device="gpu", kernel="auto")
+        way = _way(schedule(build(mine), device.limits).method)
+        found = run(mine, device=device)
+    except PetabatchError as error:
+        return "refused", [f"seed {seed}: refused: {_reason(error)}"]
+    lines, _ = Reference(network).differences(found, "GPU")
+    return "wrong" if lines else way, [f"seed {seed}: {line}" for line in lines]
+
+
+def by_word(counts: Mapping[str, Counter[str]], networks: int) -> Iterator[str]:
+    """Yield the lines of a table of random networks: types by their kind, modes and keys."""
+    ways = ("layer by layer", "layer by layer, with generated kernels", "refused", "wrong")
+    yield f"| in {networks} random networks | drawn | of them in networks that run {' | '.join(ways)} |"
+    yield f"|---|---|{'---|' * len(ways)}"
+    kinds: defaultdict[str, set[str]] = defaultdict(set)
+    for word in _words() | counts.keys():
+        kind = word.rpartition(" ")[0] if " " in word and "=" not in word else ""
+        kinds[kind or ("modes" if ".mode=" in word else "keys and their values")].add(word)
+    for kind, members in sorted(kinds.items()):
+        seen = members & counts.keys()
+        each = [sum(bool(counts[word][way]) for word in seen) for way in ways]
+        name = f"types of {kind}" if kind[:4] not in ("keys", "mode") else kind
+        yield f"| {name} | {len(seen)} of {len(members)} | {' | '.join(map(str, each))} |"
+
+
+def _say(row: Future[Row]) -> None:
+    print(*row.result(), sep=", ", file=sys.stderr, flush=True)
 
 
 def _words() -> set[str]:
@@ -299,20 +343,29 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--networks", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=2, help="processes")
     parser.add_argument("--write", action="store_true")
     asked = parser.parse_args()
     prepare()
-    found = []
-    for row in chain(demos(), params_files(), keys(), codes()):
-        print(*row, sep=", ", file=sys.stderr, flush=True)
-        found.append(row)
-    said, campaign = Said(), Campaign(Path(tempfile.mkdtemp()), asked.seed)
-    for number in range(asked.networks):
-        said.add(campaign)
-        print(f"network {number + 1}, seed {campaign._seed}", file=sys.stderr, flush=True)
-    text = "\n".join([*summary(found), "", *said.table(asked.networks)])
-    problems = [f"{row.group}, {row.name}: {row.problem}" for row in found if row.problem] + said.wrong
-    print(text, f"not drawn: {', '.join(said.missing)}", *problems, sep="\n")
+    found, counts, wrong = list[Row](), defaultdict[str, Counter[str]](Counter), list[str]()
+    with ProcessPoolExecutor(asked.jobs, get_context("fork")) as pool:
+        rows = [pool.submit(judge) for judge in chain(demos(), params_files(), keys(), codes())]
+        for row in rows:
+            row.add_done_callback(_say)
+        said = [
+            (words, pool.submit(judged_by_step, network, seed))
+            for network, words, seed in drawn_networks(asked.networks, asked.seed)
+        ]
+        found = [row.result() for row in rows]
+        for words, judgement in said:
+            way, lines = judgement.result()
+            print(f"random network, {way}", *lines, sep="\n  ", file=sys.stderr, flush=True)
+            wrong += lines
+            for word in words:
+                counts[word][way] += 1
+    text = "\n".join([*summary(found), "", *by_word(counts, len(said))])
+    problems = [f"{row.group}, {row.name}: {row.problem}" for row in found if row.problem] + wrong
+    print(text, f"not drawn: {', '.join(sorted(_words() - counts.keys()))}", *problems, sep="\n")
     if asked.write:
         before, _, rest = PAGE.read_text("utf-8").partition(BEGIN)
         PAGE.write_text(f"{before}{BEGIN}{text}\n{END}{rest.partition(END)[2]}", "utf-8")

@@ -14,7 +14,7 @@ from petabatch.connections import Clone, Conv, Identity, Potential, Sparse, Tran
 from petabatch.geometry import GeometryError
 from petabatch.layers import Constant, Input, Linear, MaxUnpool
 from petabatch.network.numbers import problem_of_values
-from petabatch.probes import Energy, Optimality
+from petabatch.probes import Energy, Optimality, SpikeStatistics
 from petabatch.spec.network import ConnectionOutput, LayerOutput, Network, Output, Run, Until
 from petabatch.spec.over_time import OverTime
 from petabatch.spec.parts import NEVER, Connection, Layer, Probe
@@ -314,6 +314,11 @@ class Drawing(Tables):
         what = kind.model_fields["type"].default
         shape, alike = self.layers[layer].shape, self.alike(layer)
         masks = [m for m, other in self.layers.items() if other.shape in (shape, (*shape[:2], 1))]
+        if kind is SpikeStatistics:
+            spiking = [other for other, one in self.layers.items() if one.spiking]
+            if not spiking:
+                return
+            layer = self.one_of(*spiking)
         other = self.one_of(*alike)
         given: dict[str, Any] = {
             "energy": {"error": layer, "code": self.one_of(*self.layers), "coefficient": 0.1},
