@@ -61,7 +61,7 @@ class Drawing(Tables):
         features = int(self.rng.integers(1, self.one_of(8, 8, 40)))
         self.fine, self.coarse = (ny * down, nx * down, channels), (ny, nx, features)
         self.shapes = [self.fine, self.fine, self.coarse, self.coarse, (ny, nx, channels), (ny, nx, 1)]
-        self.shapes += [(ny, nx, channels + 1)]
+        self.shapes += [(ny, nx, channels + 1), (ny, nx, 2 * channels + 2)]
 
     def network(self) -> Network:
         """Return the network, which `check` may refuse; raises TableError where a table is refused."""

@@ -67,6 +67,7 @@ VALUES: Mapping[str, Sequence[Any]] = {
     "Scaling.strength": (0.4, 0.6),
     "Sigmoid.center": (0.2,), "Sigmoid.width": (0.5,),
     "Sparse.delays": (1.3,), "Sparse.speed": (2.0,),
+    "SpikeStatistics.every": (Every(2), DISPLAY), "SpikeStatistics.least": (1,),
     "Statistics.above": (0.1,),
     "Sum.strength": (0.8,),
     "Thresholded.maximum": (0.7,), "Thresholded.minimum": (0.05,), "Thresholded.shift": (0.05,),
@@ -75,6 +76,7 @@ VALUES: Mapping[str, Sequence[Any]] = {
     "TimeScale.factor": (0.2,), "TimeScale.growth": (0.1,), "TimeScale.maximum": (0.8,),
     "TimeScale.minimum": (0.5,),
     "Tilted.slope": (0.3,),
+    "Trimmed.cutoff": (0.05,), "Trimmed.hole": ((1, 1),),
     "Until.every": (1, 2),
 }  # fmt: skip
 """Values by key; a key of which these are other than the default in most networks is in `USUAL`."""
