@@ -72,7 +72,7 @@ def announce(comm: Comm, name: str, uuid: str, count: int, slices: int) -> None:
         if ranks > 1:
             log.warning("%d ranks share %s: one rank for each GPU is faster", ranks, number)
     idle = sum(hosts.values()) - len(sharing)
-    if idle > 0 and slices > len(found):
+    if idle > 0 and slices > len(found) and _takes_ranks():
         most = min(slices, sum(hosts.values()))
         log.info(
             "%s idle: %s would use %s",
@@ -82,10 +82,19 @@ def announce(comm: Comm, name: str, uuid: str, count: int, slices: int) -> None:
         )
 
 
+def _takes_ranks() -> bool:
+    """Return whether the program can be started on several ranks: not `petabatch bench`."""
+    return not _is_ours() or sys.argv[1:2] in (["run"], ["resume"])
+
+
+def _is_ours() -> bool:
+    return Path(sys.argv[0]).name in ("petabatch", "__main__.py")
+
+
 def _command(gpus: int, hosts: int, every: bool) -> str:
     """Return the command that uses this number of GPUs."""
     program, *given = sys.argv
-    ours = Path(program).name in ("petabatch", "__main__.py")
+    ours = _is_ours()
     if hosts > 1 or not ours:
         line = shlex.join(["petabatch", *given]) if ours else shlex.join(["python", program, *given])
         return f"`mpirun -n {gpus} {line}`"

@@ -315,6 +315,16 @@ def test_gpus_of_a_machine_have_a_rank_each(small: Path, tmp_path: Path, setting
     assert_near(found, expected, 2e-4)
 
 
+def test_a_command_that_takes_no_ranks_says_nothing_of_idle_gpus(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.argv", ["/bin/petabatch", "bench", "x.toml"])
+    with caplog.at_level(logging.INFO, "petabatch"):
+        announce(Serial(), "H200", "GPU-1234", 4, 16)
+    assert "1 rank on 1 GPU of 1 host" in caplog.text
+    assert "idle" not in caplog.text
+
+
 def test_sums_of_what_is_on_a_gpu_are_those_of_the_host() -> None:
     values = np.random.default_rng(0).standard_normal((5, 1, 1, 4, 3, 3, 2)).astype("f4")
     mine = ExactSum({"w": values}, Serial(), 5, 0).wait()["w"]
