@@ -117,7 +117,7 @@ def test_one_that_was_stopped_goes_on_with_what_is_left(small: Path, monkeypatch
 
     with monkeypatch.context() as patched:
         patched.setattr(Pool, "_together", together)
-        with pytest.raises(StoppedEarly, match=r"with [36] of 7 slices"):
+        with pytest.raises(StoppedEarly, match=r"with [036] of 7 slices"):
             coded(small, "pool", *POOL)
     again = simulation.resume(small.parent / "pool", mpi=False, quiet=True)
     compare(again, coded(small, "whole"), list(range(7)))
