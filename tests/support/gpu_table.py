@@ -85,9 +85,10 @@ KEYS = {
     "no key": [],
 }
 """Settings on top of a network whose dictionary is fixed, by each of the ways."""
+_DRAWN = "connections.dictionary.init={type='gaussian',deviation=0.05}"
 LAYERS_ONLY = {
-    "weights of each unit": ["connections.dictionary.mode='extra_non_shared'"],
-    "weights of each unit and slice": ["connections.dictionary.mode='non_shared'"],
+    "weights of each unit": ["connections.dictionary.mode='extra_non_shared'", _DRAWN],
+    "weights of each unit and slice": ["connections.dictionary.mode='non_shared'", _DRAWN],
     "float64": ["run.precision='float64'"],
     "features split over ranks": ["parallel.features=2"],
 }
