@@ -10,7 +10,8 @@ patch. One code path serves all weight modes, since they differ in leading lengt
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +27,8 @@ class ArrayKernels:
     """Patch operators on arrays of module `xp`."""
 
     xp: Any
+    product: Callable[[Array, Array], Array] | None = None
+    """The product of matrices where it is not `xp.matmul`."""
 
     def extend(self, layer: Array, y: tuple[int, int], x: tuple[int, int], border: Border) -> Array:
         """Return `[L, ny, nx, nf]` grown by `y` rows and `x` columns (before, after) by the border rule.
@@ -50,9 +53,13 @@ class ArrayKernels:
     def windows(self, fine: Array, p: Patches, border: Border) -> Array:
         """Return the patches of a fine layer `[L, NY, NX, C]` as `[L, G, M, K]`."""
         padded = self.extend(fine, (p.y.before, p.y.after), (p.x.before, p.x.after), border)
-        view = self.xp.lib.stride_tricks.sliding_window_view(padded, (p.y.size, p.x.size), axis=(1, 2))
-        view = view[:, p.y.offset :: p.y.stride, p.x.offset :: p.x.stride]
-        view = view[:, : p.y.units, : p.x.units].transpose(0, 1, 2, 4, 5, 3)
+        # Not sliding_window_view: CuPy's copies numbers from the host, which cannot be captured.
+        lane, row, column, channel = padded.strides
+        view = self.xp.lib.stride_tricks.as_strided(
+            padded[:, p.y.offset :, p.x.offset :],
+            (len(fine), p.y.units, p.x.units, p.y.size, p.x.size, p.channels),
+            (lane, p.y.stride * row, p.x.stride * column, row, column, channel),
+        )
         return view.reshape(len(fine), p.groups, p.members, p.length)
 
     def coarse(self, layer: Array, p: Patches, border: Border) -> Array:
@@ -130,20 +137,21 @@ class ArrayKernels:
 
     def overlap(self, columns: Array, p: Patches) -> Array:
         """Return the sum of patches `[L, units y, units x, rows, columns, C]` in their places."""
-        # Room beyond the last patch, so that every strided slice below has the same length.
-        rows = max(p.y.padded, p.y.offset + p.y.size + p.y.stride * p.y.units)
-        cols = max(p.x.padded, p.x.offset + p.x.size + p.x.stride * p.x.units)
-        padded = self.xp.zeros((len(columns), rows, cols, p.channels), columns.dtype)
-        for dy in range(p.y.size):
-            y = p.y.offset + dy
-            for dx in range(p.x.size):
-                x = p.x.offset + dx
-                padded[
-                    :,
-                    y : y + p.y.stride * p.y.units : p.y.stride,
-                    x : x + p.x.stride * p.x.units : p.x.stride,
-                ] += columns[:, :, :, dy, dx]
-        return padded
+        # A patch is cut into blocks of a stride. The same block of all patches is added at once: no two meet.
+        (ny, sy), (nx, sx) = ((axis.size, axis.stride) for axis in (p.y, p.x))
+        tall, wide = (
+            math.ceil(max(axis.units * axis.stride + axis.size, axis.padded - axis.offset) / axis.stride)
+            for axis in (p.y, p.x)
+        )
+        blocks = self.xp.zeros((len(columns), tall, sy, wide, sx, p.channels), columns.dtype)
+        patches = columns.transpose(0, 1, 3, 2, 4, 5)
+        for y, dy in enumerate(range(0, ny, sy)):
+            for x, dx in enumerate(range(0, nx, sx)):
+                block = patches[:, :, dy : dy + sy, :, dx : dx + sx]
+                place = blocks[:, y : y + p.y.units, :, x : x + p.x.units]
+                place[:, :, : block.shape[2], :, : block.shape[4]] += block
+        padded = blocks.reshape(len(columns), tall * sy, wide * sx, p.channels)
+        return self.extend(padded, (p.y.offset, 0), (p.x.offset, 0), "zero")
 
     def dots(self, windows: Array, patches: Array) -> Array:
         """Return the scalar product of each window `[L, G, M, K]` and patch, `[L, G, M, nf]`."""
@@ -155,7 +163,8 @@ class ArrayKernels:
 
     def multiply(self, a: Array, b: Array) -> Array:
         """Return the product of matrices; leading axes are broadcast."""
-        return self.xp.matmul(a, b)
+        made: Array = (self.product or self.xp.matmul)(a, b)
+        return made
 
     def outer(
         self,

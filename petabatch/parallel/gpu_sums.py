@@ -118,7 +118,7 @@ class Nccl:
         self._stream.wait_event(self._device.mark())
         place, kind = array.data.ptr, self._kinds[array.dtype.name]
         self._group.allReduce(place, place, array.size, kind, operation, self._stream.ptr)
-        with self._stream:
+        with self._device.on(self._stream):
             return _Sent(self._comm, self._device.mark())
 
 
@@ -147,12 +147,12 @@ class Staged:
     def start_sum(self, array: Array) -> Pending:
         """Start replacing an array by its sum over ranks."""
         pinned = self._download(array)
-        return _Back(self._comm.start_sum(pinned), pinned, array)
+        return _Back(self._comm.start_sum(pinned), pinned, array, self._device)
 
     def start_max(self, array: Array) -> Pending:
         """Start replacing an array by its maximum over ranks."""
         pinned = self._download(array)
-        return _Back(self._comm.start_max(pinned), pinned, array)
+        return _Back(self._comm.start_max(pinned), pinned, array, self._device)
 
     def _download(self, array: Array) -> np.ndarray:
         pinned = self._device.staging(array.shape, array.dtype)
@@ -163,8 +163,8 @@ class Staged:
 class _Back:
     """A reduction in progress in MPI, whose result is then copied back to the GPU."""
 
-    def __init__(self, pending: Pending, pinned: np.ndarray, array: Array) -> None:
-        self._pending, self._pinned, self._array = pending, pinned, array
+    def __init__(self, pending: Pending, pinned: np.ndarray, array: Array, device: Device) -> None:
+        self._pending, self._pinned, self._array, self._device = pending, pinned, array, device
         self._arrived = False
 
     def test(self) -> bool:
@@ -180,7 +180,7 @@ class _Back:
 
     def _upload(self) -> None:
         if not self._arrived:
-            self._array.set(self._pinned)
+            self._device.upload(self._array, self._pinned)()
             self._arrived = True
 
 

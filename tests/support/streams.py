@@ -51,14 +51,17 @@ class Stream:
         ALL[self.ptr] = self
 
     def use(self) -> None:
-        _HERE.stack = [self]
+        _stack()
+        _HERE.current = self
 
     def __enter__(self) -> Stream:
         _stack().append(self)
+        _HERE.current = self
         return self
 
     def __exit__(self, *_: Any) -> None:
         _stack().pop()
+        _HERE.current = _stack()[-1]  # as CuPy's: not what `use` has set
 
     def record(self) -> Event:
         return Event(self)
@@ -89,11 +92,14 @@ ALL: dict[int, Stream] = {}
 
 def current() -> Stream:
     """Return the stream of this thread."""
-    return _stack()[-1]
+    _stack()
+    found: Stream = _HERE.current
+    return found
 
 
 def _stack() -> list[Stream]:
     if not hasattr(_HERE, "stack"):
         _HERE.stack = [Stream("default")]
+        _HERE.current = _HERE.stack[0]
     found: list[Stream] = _HERE.stack
     return found

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -10,15 +12,46 @@ import numpy as np
 
 _CARRIES = ("asarray", "array")
 """What takes arrays of the host."""
+_UNCAPTURED = ("sliding_window_view", "matmul", "dot", "tensordot", "einsum", "nonzero", "flatnonzero")
+"""What CuPy refuses while its stream is captured: it copies numbers, waits, or calls cuBLAS."""
+_HERE = threading.local()
 UNORDERED = "CuPy adds these up by atomic operations, so that the sum depends on timing"
+
+
+@contextmanager
+def capturing() -> Iterator[None]:
+    """Refuse, on this thread, what cannot be part of a CUDA graph."""
+    before, _HERE.capturing = getattr(_HERE, "capturing", False), True
+    try:
+        yield
+    finally:
+        _HERE.capturing = before
+
+
+def _uncaptured(what: str) -> None:
+    if getattr(_HERE, "capturing", False):
+        raise RuntimeError(f"{what}: the current stream is captured")
 
 
 class Far(np.ndarray):
     """An array on a device that does not exist."""
 
+    def __bool__(self) -> bool:
+        _uncaptured("a number is read")
+        return bool(self.view(np.ndarray))
+
+    def __float__(self) -> float:
+        _uncaptured("a number is read")
+        return float(self.view(np.ndarray))
+
+    def __int__(self) -> int:
+        _uncaptured("a number is read")
+        return int(self.view(np.ndarray))
+
     def get(
         self, stream: Any = None, order: str = "C", out: np.ndarray | None = None, blocking: bool = True
     ) -> np.ndarray:
+        _uncaptured("an array is copied to the host")
         if out is None:
             return np.array(self.view(np.ndarray))
         assert (out.shape, out.dtype) == (self.shape, self.dtype)
@@ -32,6 +65,7 @@ class Far(np.ndarray):
         return out
 
     def set(self, array: np.ndarray) -> None:
+        _uncaptured("an array is copied from the host")
         assert (array.shape, array.dtype, type(array)) == (self.shape, self.dtype, np.ndarray)
         self.view(np.ndarray)[...] = array
 
@@ -45,6 +79,8 @@ class Far(np.ndarray):
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, out: Any = None, **keys: Any) -> Any:
         if method == "at":
             raise TypeError(UNORDERED)
+        if ufunc is np.matmul:
+            _uncaptured("matmul")
         keys = {**keys, **({"out": tuple(map(_near, out))} if out is not None else {})}
         result = getattr(ufunc, method)(*(_near(value) for value in inputs), **keys)
         return out[0] if out is not None else _far(result)
@@ -79,6 +115,8 @@ class _Module:
 
 def _strict(function: Callable[..., Any], carries: bool) -> Callable[..., Any]:
     def call(*arguments: Any, **keys: Any) -> Any:
+        if (carries and not isinstance(arguments[0], Far)) or function.__name__ in _UNCAPTURED:
+            _uncaptured(function.__name__)
         if carries:
             return np.array(function(*arguments, **keys)).view(Far)
         out = keys.get("out")

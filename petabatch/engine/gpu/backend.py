@@ -78,7 +78,7 @@ class GpuBackend:
 
     def kernels(self, compiled: bool) -> ArrayKernels:
         """Return the operators of plain array code, on the device's arrays."""
-        return ArrayKernels(self.device.xp)
+        return ArrayKernels(self.device.xp, self.device.multiply)
 
     def operations(self, graph: Graph, levels: Sequence[Sequence[Operation]]) -> Sequence[Operation]:
         """Return one that runs the branches of a level side by side, and replays captured steps."""

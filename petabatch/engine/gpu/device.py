@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from petabatch.engine.gpu.detect import device_name, device_uuid
+from petabatch.engine.gpu.products import Products
 from petabatch.kernels.cuda.device import Limits
 from petabatch.logs import log
 from petabatch.parallel import gpu_sums
@@ -36,6 +37,7 @@ class Gpu:
             # With a workspace for each stream, products of parallel streams have the same bits every time.
             os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         self._graphs, self._tf32 = True, tf32
+        self.multiply = Products(cupy, tf32).multiply
         self._kept = cupy.cuda.MemoryPool()
 
     def enter(self) -> None:
@@ -80,8 +82,19 @@ class Gpu:
     @contextmanager
     def on_side_stream(self) -> Iterator[None]:
         """Make the side stream current without waiting for another stream, which may be capturing."""
-        with self._device, self._side:
+        with self._device, self.on(self._side):
             yield
+
+    @contextmanager
+    def on(self, stream: Any) -> Iterator[None]:
+        """Make a stream current in the block, then the one that was."""
+        # CuPy's own `with` of a stream goes back to that of the enclosing block, not to that of `use`.
+        before = self.xp.cuda.get_current_stream()
+        stream.use()
+        try:
+            yield
+        finally:
+            before.use()
 
     def nccl(self) -> Any:
         """Return the NCCL library; raises ImportError with the command that installs it."""
@@ -96,19 +109,22 @@ class Gpu:
         """Capture the launches of `work` as a CUDA graph and return its launch, or `work` if that fails."""
         if not self._graphs:
             return work
-        self._stream.begin_capture()
-        try:
-            # A graph keeps the addresses of temporaries: their memory must not be reused.
-            with self.xp.cuda.using_allocator(self._kept.malloc):
-                work()
-            graph = self._stream.end_capture()
-        except RuntimeError as error:  # of CUDA, or of a library that cannot be captured
-            self._graphs = False
-            log.warning("CUDA graph capture failed, kernels are launched one by one (%s)", error)
-            with suppress(RuntimeError):  # end the capture, during which nothing runs
-                self._stream.end_capture()
-            return work
-        return lambda: graph.launch(self._stream)
+        # What comes to another stream than that which is captured would be done now, and never again.
+        with self.on(self._stream):
+            self._stream.begin_capture()
+            try:
+                # A graph keeps the addresses of temporaries: their memory must not be reused.
+                with self.xp.cuda.using_allocator(self._kept.malloc):
+                    work()
+                graph = self._stream.end_capture()
+            except RuntimeError as error:  # of CUDA, or of a library that cannot be captured
+                self._graphs = False
+                log.warning("CUDA graph capture failed, kernels are launched one by one (%s)", error)
+                with suppress(RuntimeError):  # end the capture, during which nothing runs
+                    self._stream.end_capture()
+                return work
+        launch: Callable[[], None] = graph.launch  # on the current stream, as other work
+        return launch
 
     def staging(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
         """Return pinned host memory, from which copies overlap with kernels."""
@@ -122,7 +138,8 @@ class Gpu:
     def upload(self, into: Array, pinned: np.ndarray) -> Callable[[], None]:
         """Start a copy; return a function that waits until `pinned` may be written again."""
         if into.flags.c_contiguous:
-            into.set(pinned)
+            # Without a stream, `set` copies on the default one, which does not wait for kernels of others.
+            into.set(pinned, stream=self.xp.cuda.get_current_stream())
         else:
             into[...] = self.xp.asarray(pinned)
         wait: Callable[[], None] = self.mark().synchronize

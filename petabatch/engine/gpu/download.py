@@ -46,7 +46,7 @@ class Download:
         room.array[...] = xp.broadcast_to(values, (len(row), *values.shape[1:])).reshape(row.shape)
         self._stream.wait_event(self._device.mark())
         room.array.get(stream=self._stream, out=row, blocking=False)
-        with self._stream:
+        with self._device.on(self._stream):
             room.left = self._device.mark()
         wait: Callable[[], None] = room.left.synchronize
         return wait

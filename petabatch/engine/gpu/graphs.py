@@ -69,7 +69,7 @@ class CapturedSteps:
             begin = self._device.mark() if others else None
             ends = []
             for branch, stream in zip(others, self._streams, strict=False):
-                with stream:
+                with self._device.on(stream):
                     self._device.follow(begin)
                     for operate in branch:
                         operate(ctx)

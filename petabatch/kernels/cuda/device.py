@@ -49,6 +49,9 @@ class Device(Protocol):
     def enter(self) -> None:
         """Make this GPU and its stream those of the calling thread."""
 
+    def multiply(self, a: Array, b: Array) -> Array:
+        """Return the product of matrices, leading axes broadcast, by launches that can be captured."""
+
     def free(self) -> int:
         """Return the bytes of memory that are free."""
 
@@ -72,6 +75,9 @@ class Device(Protocol):
 
     def on_side_stream(self) -> AbstractContextManager[None]:
         """Work on the side stream without waiting for another."""
+
+    def on(self, stream: Any) -> AbstractContextManager[None]:
+        """Work on a stream, then on the one that was current, to which its own `with` may not go back."""
 
     def nccl(self) -> Any:
         """Return the library NCCL, as `cupy.cuda.nccl`; raises ImportError with a reason."""
