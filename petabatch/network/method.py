@@ -22,7 +22,7 @@ from itertools import chain
 from typing import Literal
 
 from petabatch.errors import Problem, ResourceError
-from petabatch.kernels.cuda import source, tiling
+from petabatch.kernels.cuda import source
 from petabatch.kernels.cuda.device import Limits
 from petabatch.network.features import split_layers
 from petabatch.network.gpu_rows import ways
@@ -274,6 +274,6 @@ def _on_gpu(graph: Graph, loop: Loop, limits: Limits | None) -> Method:
         return Method("cuda", loop.layers, why, kernel="display", found=loop)
     if run.kernel == "display":
         raise NotSuitable(why)
-    if tiling.step(patches, known, 1, run.tf32) is None:
-        raise NotSuitable("a patch does not fit the CUDA kernels")
+    if source.step(patches) is None:
+        raise NotSuitable("a slice has more numbers than CUDA kernels can count")
     return Method("cuda", loop.layers, why, kernel="step", found=loop)

@@ -68,9 +68,9 @@ class Run(Model):
     active. On the GPU, `display` keeps a slice on one multiprocessor for a whole display period, if the slice
     is small enough; `step` advances all slices together, one step at a time."""
     tf32: Flag = False
-    """On the GPU, compute the drive of `kernel = "step"` (which `auto` then selects) and the matrix products
-    of `array` on tensor cores in TF32: factors are rounded to 10 bits, sums are accumulated in
-    float32. Faster, but less precise. All other computations remain in float32."""
+    """On the GPU, compute the matrix products of `kernel = "step"` (which `auto` then selects) and of `array`
+    on tensor cores in TF32: factors are rounded to 10 bits, sums are accumulated in float32. Faster, but
+    less precise. All other computations remain in float32."""
     reduce: Literal["exact", "overlapped"] = "exact"
     """Summation of weight changes over slices. `exact`: in integers, bit-identical on any number of ranks.
     `overlapped`: exact, but concurrent with the following steps and applied one

@@ -43,7 +43,6 @@ struct Fiber {
 struct Exchange {
     unsigned count = 0, votes = 0, ballots[2] = {};
     double values[2][32] = {};
-    float a[2][16][8], b[2][8][8];
 };
 
 static std::vector<Fiber> fibers;
@@ -204,37 +203,6 @@ UNCHECKED inline double __shfl_xor_sync(unsigned, double value, int distance) {
     unsigned number;
     const unsigned lane = threadIdx.x % 32;
     return host::meet(lane, value, false, number).values[number][lane ^ static_cast<unsigned>(distance)];
-}
-
-// TF32 has the sign and exponent of a float and 10 bits of mantissa: rounded to the nearest, ties away from 0.
-inline float to_tf32(float x) {
-    uint32_t bits;
-    std::memcpy(&bits, &x, 4);
-    if (std::isfinite(x)) bits = (bits + 0x1000u) & ~0x1fffu;
-    std::memcpy(&x, &bits, 4);
-    return x;
-}
-
-// mma.sync.m16n8k8: each lane brings its part of both matrices, in the order of the PTX manual (9.7.14.5.8), all
-// compute their part of the product. The tensor cores do not look at the last 13 bits of what was not rounded.
-UNCHECKED inline void multiply(float (&sum)[4], const float (&a)[4], const float (&b)[2]) {
-    host::Aside aside;
-    const auto cut = [](float x) UNCHECKED {
-        uint32_t bits;
-        std::memcpy(&bits, &x, 4);
-        bits &= ~0x1fffu;
-        std::memcpy(&x, &bits, 4);
-        return x;
-    };
-    const unsigned lane = threadIdx.x % 32, group = lane >> 2, member = lane & 3;
-    host::Exchange& warp = host::warps[threadIdx.x / 32];
-    unsigned number = warp.count / 32 % 2;
-    for (unsigned i = 0; i < 4; i++) warp.a[number][group + 8 * (i & 1)][member + 4 * (i >> 1)] = cut(a[i]);
-    for (unsigned i = 0; i < 2; i++) warp.b[number][member + 4 * i][group] = cut(b[i]);
-    host::meet(lane, 0.0, false, number);
-    for (unsigned i = 0; i < 4; i++)
-        for (unsigned k = 0; k < 8; k++)
-            sum[i] += warp.a[number][group + 8 * (i >> 1)][k] * warp.b[number][k][member * 2 + (i & 1)];
 }
 
 inline int __ffs(unsigned bits) { return __builtin_ffs(static_cast<int>(bits)); }

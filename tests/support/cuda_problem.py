@@ -46,12 +46,12 @@ class Problem:
     lanes: int = 2
     per_slice: bool = False
     decay: float = 0.9
-    tf32: bool = False
     gpu: Plain = field(default_factory=Plain)
     guards: Guards = field(default_factory=lambda: Guards(255))
 
     def __post_init__(self) -> None:
         p, rng = self.p, np.random.default_rng(5)
+        self.gpu.enter()
         fine = (self.lanes, p.y.fine, p.x.fine, p.channels)
         V = rng.standard_normal((self.lanes, p.y.coarse, p.x.coarse, p.features)).astype("f4")
         A = np.zeros_like(V)
@@ -79,7 +79,7 @@ class Problem:
         )
 
     def kernels(self, kernel: CudaKernel) -> LoopKernels:
-        made = LoopKernels(self.gpu, self.p, self.cell(), 0.75, self.lanes, kernel, self.tf32)
+        made = LoopKernels(self.gpu, self.p, self.cell(), 0.75, self.lanes, kernel)
         made.load(self.weights)
         return made
 

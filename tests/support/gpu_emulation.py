@@ -20,7 +20,7 @@ import numpy as np
 
 from petabatch.kernels.cuda.device import Limits
 from support.streams import Event, Stream, current
-from support.strict_arrays import far
+from support.strict_arrays import capturing, far
 
 COMPILER = shutil.which("g++")
 NO_COMPILER = "no g++ here to compile CUDA kernels for the host"
@@ -148,6 +148,12 @@ def _argument(value: Any) -> Any:
     return _TYPES[value.dtype](value)
 
 
+def to_tf32(values: np.ndarray) -> np.ndarray:
+    """Return values with 10 bits of mantissa, the nearest, of two the larger."""
+    mantissa, exponent = np.frexp(abs(values))
+    return np.copysign(np.ldexp(np.floor(np.ldexp(mantissa, 11) + 0.5), exponent - 11), values)
+
+
 class EmulatedGpu:
     """Stands in for `engine.gpu.Gpu`: kernels run on the host, arrays refuse to be mixed with numpy's."""
 
@@ -158,9 +164,13 @@ class EmulatedGpu:
     """Whether each access of kernels is checked, see `cuda_checks.h`; several times slower."""
 
     def __init__(
-        self, memory: float = 2.0**34, uuid: str = "none", library: Callable[[], Any] | None = None
+        self,
+        memory: float = 2.0**34,
+        uuid: str = "none",
+        library: Callable[[], Any] | None = None,
+        tf32: bool = False,
     ) -> None:
-        self.memory, self.uuid = memory, uuid
+        self.memory, self.uuid, self.tf32 = memory, uuid, tf32
         self.captured = 0
         self._library = library
         self._stream, self._side = Stream("main"), Stream("side")
@@ -190,8 +200,17 @@ class EmulatedGpu:
 
     @contextmanager
     def on_side_stream(self) -> Iterator[None]:
-        with self._side:
+        with self.on(self._side):
             yield
+
+    @contextmanager
+    def on(self, stream: Stream) -> Iterator[None]:
+        before = current()
+        stream.use()
+        try:
+            yield
+        finally:
+            before.use()
 
     def free(self) -> int:
         return int(self.memory)
@@ -201,7 +220,20 @@ class EmulatedGpu:
 
     def capture(self, work: Any) -> Any:
         self.captured += 1
-        return work
+
+        def replay() -> None:
+            # A GPU records what comes to its stream, and replays it there: other work must be there, too.
+            assert current() is self._stream, f"captured beside the current stream, {current().name}"
+            with capturing():
+                work()
+
+        return replay
+
+    def multiply(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        factors = [one.view(np.ndarray) for one in (a, b)]
+        if self.tf32 and a.dtype == np.float32:
+            factors = [to_tf32(one) for one in factors]
+        return np.matmul(*factors).view(type(a))
 
     def staging(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
         kind = np.dtype(dtype)

@@ -1,6 +1,6 @@
 """What a GPU takes of types, keys, demos and params files: a table, judged by runs on the emulated GPU.
 
-    python tests/support/gpu_table.py [--networks 100] [--seed 0] [--jobs 2] [--write]
+    python tests/support/gpu_table.py [--networks 100] [--seed 0] [--jobs 2] [--write] [--real]
 
 Started in the root of the repository, where it writes the images of demos to `runs/demos`. Each network
 makes some steps on the emulation of `gpu_emulation.py` and on the CPU. The table says which way the GPU
@@ -8,7 +8,7 @@ advances each, and how far arrays of the states differ at most, relative to thei
 are those of random networks (`random_networks`), drawn for what none has had yet; each of their steps is
 compared with layers one by one in float64. What differs, or is refused that the CPU takes, is printed below
 the table; the exit code is then 1. `--write` puts the table into `docs/gpu.md`, in the place of the one
-that is there.
+that is there. With `--real` the GPU of this machine takes the place of the emulation.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from functools import partial
 from itertools import chain
 from multiprocessing import get_context
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import numpy as np
@@ -34,6 +34,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 import petabatch  # noqa: E402
 from petabatch.engine import assembly  # noqa: E402
+from petabatch.engine.gpu.device import Gpu  # noqa: E402
 from petabatch.errors import PetabatchError  # noqa: E402
 from petabatch.network.build import build  # noqa: E402
 from petabatch.network.method import Method  # noqa: E402
@@ -111,10 +112,16 @@ class Row(NamedTuple):
 Judge = Callable[[], Row]
 
 
+def gpu(run: Run) -> Any:
+    """Return the GPU of this machine with `--real`, else an emulated one."""
+    return Gpu(0, run.tf32) if "--real" in sys.argv else EmulatedGpu()
+
+
 def judged(group: str, name: str, load: Load, tolerance: float = TOLERANCE) -> Row:
     """Return how a network is advanced on a GPU, and how far its state is from that of the CPU."""
-    given, device = load(), EmulatedGpu()
+    given = load()
     run = given.network.run
+    device = gpu(run)
     here = run.model_copy(update={"device": "cpu", "kernel": "auto", "tf32": False})
     wanted = _on(given, run.model_copy(update={"device": "gpu"}))
     try:
@@ -158,7 +165,7 @@ def _distance(found: Arrays, expected: Arrays, exact: Callable[[], Arrays]) -> f
     return max(far(key, LEAST * float(norm(expected[key] - precise[key]))) for key in compared)
 
 
-def _state(given: Loaded, device: EmulatedGpu | None) -> Arrays:
+def _state(given: Loaded, device: Any) -> Arrays:
     """Return all arrays at the end of a run; of a pool what it records."""
     network = given.network
     if network.run.pool:
@@ -168,7 +175,7 @@ def _state(given: Loaded, device: EmulatedGpu | None) -> Arrays:
     return state_of(network, device)[1]
 
 
-def _pooled(given: Loaded, device: EmulatedGpu | None) -> Arrays:
+def _pooled(given: Loaded, device: Any) -> Arrays:
     items = Items.of(given, Serial(), 1)
     parts = items.parts(items.points(), 1, Serial())
     with patch.object(assembly, "choose", lambda network, comm: device):
@@ -290,9 +297,9 @@ def drawn_networks(networks: int, seed: int) -> Iterator[tuple[Network, set[str]
 
 def judged_by_step(network: Network, seed: int) -> tuple[str, list[str]]:
     """Return how a random network is advanced on a GPU, and what is wrong with its steps."""
-    device = EmulatedGpu()
     try:
         mine = with_run(network, device="gpu", kernel="auto")
+        device = gpu(mine.run)
         way = _way(schedule(build(mine), device.limits).method)
         found = run(mine, device=device)
     except PetabatchError as error:
@@ -318,7 +325,13 @@ def by_word(counts: Mapping[str, Counter[str]], networks: int) -> Iterator[str]:
 
 
 def _say(row: Future[Row]) -> None:
-    print(*row.result(), sep=", ", file=sys.stderr, flush=True)
+    print(*(row.exception() or row.result(),), sep=", ", file=sys.stderr, flush=True)
+
+
+def _broken(judgement: Future[Any]) -> str:
+    """Return the error of a network whose run ended with one, as one line."""
+    error = judgement.exception()
+    return "" if error is None else f"{type(error).__name__}: {' '.join(str(error).split())}"
 
 
 def _words() -> set[str]:
@@ -346,10 +359,11 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     parser.add_argument("--write", action="store_true")
+    parser.add_argument("--real", action="store_true", help="on the GPU of this machine")
     asked = parser.parse_args()
     prepare()
     found, counts, wrong = list[Row](), defaultdict[str, Counter[str]](Counter), list[str]()
-    with ProcessPoolExecutor(asked.jobs, get_context("fork")) as pool:
+    with ProcessPoolExecutor(asked.jobs, get_context("spawn" if asked.real else "fork")) as pool:
         rows = [pool.submit(judge) for judge in chain(demos(), params_files(), keys(), codes())]
         for row in rows:
             row.add_done_callback(_say)
@@ -357,9 +371,11 @@ def main() -> int:
             (words, pool.submit(judged_by_step, network, seed))
             for network, words, seed in drawn_networks(asked.networks, asked.seed)
         ]
-        found = [row.result() for row in rows]
+        found = [row.result() for row in rows if not _broken(row)]
+        wrong += [f"a network of the table: {_broken(row)}" for row in rows if _broken(row)]
         for words, judgement in said:
-            way, lines = judgement.result()
+            broken = _broken(judgement)
+            way, lines = ("wrong", [broken]) if broken else judgement.result()
             print(f"random network, {way}", *lines, sep="\n  ", file=sys.stderr, flush=True)
             wrong += lines
             for word in words:

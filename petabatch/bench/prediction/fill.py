@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from petabatch.kernels.cuda import source, tiling
+from petabatch.kernels.cuda import source
 from petabatch.kernels.cuda.device import Limits
 from petabatch.network.method import Method
 
+_TILE = 128
+"""Rows and columns of a matrix product that cuBLAS gives to a block of threads, where there are enough."""
 H100 = Limits(multiprocessors=132, shared=228 << 10, shared_block=227 << 10)
 
 
@@ -18,7 +20,5 @@ def slices_to_fill(method: Method, limits: Limits) -> int:
         display = source.display(patches, limits)
         assert display is not None
         return int(display.constants["RESIDENT"]) * limits.multiprocessors
-    step = tiling.step(patches, limits, 1)  # in the smallest tiles
-    assert step is not None
-    tiles, features = step.update
-    return -(-tiling.RESIDENT * limits.multiprocessors // (tiles * features))
+    tiles = -(-patches.positions // _TILE) * -(-patches.features // _TILE)
+    return -(-limits.multiprocessors // tiles)

@@ -91,7 +91,7 @@ class WindowLoop:
         plan, device = bound.plan, bound.backend.device
         self._window, self._device = window, device
         self.loop: BoundLoop = bind_loop(plan, bound.backend.arrays.lane(window))
-        loop, run = self.loop, plan.graph.network.run
+        loop = self.loop
         units = cell_arrays(loop.rule, loop.state)
         self._units = units if units.before.size else units._replace(before=units.V)
         lanes = len(loop.state["A"])
@@ -105,7 +105,6 @@ class WindowLoop:
             float(loop.factor),
             lanes,
             plan.method.kernel,
-            run.tf32,
             varies,
             common,
         )

@@ -35,15 +35,16 @@ class Accelerated:
         )
         self._grid, self._lanes = (blocks, lanes), lanes
         self._tallies = device.xp.zeros((lanes, blocks, 3), np.float64)
-        self.drive: Array = device.xp.zeros((lanes, units), np.float32)
-        """W^T error of the step, which `update` leaves; then by how much it turned."""
 
-    def run(self, units: Units, control: tuple[Array, Array], numbers: SliceNumbers) -> None:
-        """Make the step of the units; `control`: the step size and the momentum's age, float64 `[lanes]`."""
+    def run(self, drive: Array, units: Units, control: tuple[Array, Array], numbers: SliceNumbers) -> None:
+        """Make the step of the units from W^T error, which is overwritten by how much it turned.
+
+        `control`: the step size and the momentum's age, float64 `[lanes]`.
+        """
         moves = numbers.moves
         A, earlier, before = units
         block, shared = (_THREADS,), 8 * 4 * _THREADS // 32
-        state = (A, earlier, before, self.drive)
+        state = (A, earlier, before, drive)
         self._compare(self._grid, block, (*state, self._tallies, moves), shared_mem=shared)
         self._accelerate(
             self._grid, block, (*state, *control, self._tallies, numbers.cells, moves), shared_mem=shared

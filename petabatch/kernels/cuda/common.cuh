@@ -71,13 +71,9 @@ __device__ inline float integrate(float V, float drive, float a, float& before, 
     return u;
 }
 
-// Make the step of a unit in device memory; of rule ACCELERATED only leave its drive in `befores`.
+// Make the step of a unit in device memory.
 __device__ inline void move(long long unit, float drive, float* potentials, float* activities, float* befores,
                             float e, float gain, const Cell& cell) {
-    if (RULE == ACCELERATED) {
-        befores[unit] = drive;
-        return;
-    }
     float kept = KEEPS ? befores[unit] : 0.0f;
     const float a = SELF ? activities[unit] : 0.0f;
     const float u = integrate(potentials[unit], drive, a, kept, e, gain, cell);

@@ -9,7 +9,7 @@ import numpy as np
 
 from petabatch.errors import ResourceError
 from petabatch.geometry import Patches
-from petabatch.kernels.cuda import source, tiling
+from petabatch.kernels.cuda import source
 from petabatch.kernels.cuda.accelerated import Accelerated
 from petabatch.kernels.cuda.device import Device, load
 from petabatch.kernels.cuda.numbers import SliceNumbers
@@ -26,9 +26,9 @@ class LoopKernels:
     """Advances all slices of a lane; arrays are float32 of `device.xp`, C order.
 
     `weights` `[lanes or 1, nf, K]` are read when `load` is called; the error is `factor` * image - recon,
-    with one image for all lanes if it is `common`. `kernel` is the one that `network.method` has chosen; with
-    `tf32`, the step kernel computes its drive on tensor cores. With `varies`, each slice has a cell and a
-    factor of its own in `numbers`, which may change between runs, and those that stand still cost nothing.
+    with one image for all lanes if it is `common`. `kernel` is the one that `network.method` has chosen. With
+    `varies`, each slice has a cell and a factor of its own in `numbers`, which may change between runs; those
+    that stand still stay as they are.
     Raises ResourceError when the network does not fit the kernel on this GPU.
     """
 
@@ -40,14 +40,13 @@ class LoopKernels:
         factor: float,
         lanes: int,
         kernel: CudaKernel,
-        tf32: bool = False,
         varies: bool = False,
         common: bool = False,
     ) -> None:
         self.device, self.patches, self.lanes = device, p, lanes
         self.numbers = SliceNumbers(device.xp, lanes, varies)
         self.display = source.display(p, device.limits) if kernel == "display" else None
-        self.step = tiling.step(p, device.limits, lanes, tf32) if kernel == "step" else None
+        self.step = source.step(p) if kernel == "step" else None
         if self.display is None and self.step is None:
             raise ResourceError(f"this network does not fit the {kernel} kernel on this GPU")
         constants, self._xp = source.cell_constants(cell, factor, varies, common), device.xp
@@ -61,11 +60,10 @@ class LoopKernels:
             assert self.step is not None
             step_constants = {**self.step.constants, **constants}
             made = device.compile(source.compose("step", step_constants))
-            drive = device.compile(source.compose("tensor", step_constants)) if tf32 else made
-            self._residual = load(made, "residual", 0)
-            self._update = load(drive, "update", self.step.update_shared)
-            self._reconstruct = load(made, "reconstruct", self.step.reconstruct_shared)
-            self._padded = self._xp.zeros((lanes, self.step.padded), np.float32)
+            self._residual, self._unfold, self._update, self._fold = (
+                load(made, name, 0) for name in ("residual", "unfold", "update", "fold")
+            )
+            self._patches = self._xp.empty((lanes, p.positions, p.length), np.float32)
             if cell.rule == ACCELERATED:
                 self._accelerated = Accelerated(device, p, constants, lanes)
         self._stretches: dict[int, Callable[[], None] | None] = {}
@@ -73,10 +71,13 @@ class LoopKernels:
         self._weights: Array = None
 
     def load(self, weights: Array) -> None:
-        """Load the weights, also in the order in which the drive reads them."""
+        """Load the weights; the display kernel reads them in another order."""
+        self._weights = weights if self._weights is None else self._weights
+        if self.display is None:
+            return
         panels = weights.swapaxes(1, 2)
         if self._panels is None:
-            self._panels, self._weights = self._xp.ascontiguousarray(panels), weights
+            self._panels = self._xp.empty(panels.shape, panels.dtype)
         self._panels[...] = panels
 
     def run(
@@ -131,29 +132,20 @@ class LoopKernels:
         return self._xp.empty((steps, self.lanes, 3), np.float64)
 
     def _one(self, image: Array, recon: Array, error: Array, units: Units, rates: Rates) -> None:
-        cut, lanes, block = self.step, self.lanes, (256,)
-        assert cut is not None
+        blocks, lanes, block, product = self.step, self.lanes, (source.THREADS,), self.device.multiply
+        assert blocks is not None
         A, V, before = units
-        numbers = self.numbers
+        numbers, weights = self.numbers, self._weights
         differing = (numbers.cells, numbers.moves)
-        self._residual((cut.residual, lanes), block, (image, recon, error, self._padded, *differing))
-        self._update(
-            (*cut.update, lanes),
-            block,
-            (
-                *(self._padded, V, A, before if self._accelerated is None else self._accelerated.drive),
-                *(self._panels, self._jump(self._panels), *rates, *differing),
-            ),
-            shared_mem=cut.update_shared,
-        )
-        if self._accelerated is not None:
-            self._accelerated.run(units, rates, numbers)
-        self._reconstruct(
-            (cut.reconstruct, lanes),
-            block,
-            (A, recon, self._weights, self._jump(self._weights), numbers.moves),
-            shared_mem=cut.reconstruct_shared,
-        )
+        self._residual((blocks.pixels, lanes), block, (image, recon, error, *differing))
+        self._unfold((blocks.positions, lanes), block, (error, self._patches, numbers.moves))
+        drive = product(self._patches, weights.swapaxes(1, 2))
+        if self._accelerated is None:
+            self._update((blocks.units, lanes), block, (drive, V, A, before, *rates, *differing))
+        else:
+            self._accelerated.run(drive, units, rates, numbers)
+        patches = product(A.reshape(lanes, -1, self.patches.features), weights)
+        self._fold((blocks.pixels, lanes), block, (patches, recon, numbers.moves))
 
     def _jump(self, weights: Array) -> np.int32:
         """Return the stride between the weights of two slices: 0 if all share them."""

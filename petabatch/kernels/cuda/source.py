@@ -1,4 +1,4 @@
-"""CUDA sources for one geometry: the constants in front of a `.cu` text, and the blocks of `display`."""
+"""CUDA sources for one geometry: the constants in front of a `.cu` text, and the blocks of threads."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ DISPLAY_RULES = ("leaky", "heavy_ball", "momentum", "gradient")
 ROOMY = Limits(1, 2**40, 2**40)
 """Unlimited shared memory, for decisions made before the GPU is known."""
 
+THREADS = 256
+"""Of a block of the kernels of a step."""
 _FOLDER = Path(__file__).parent
 _WARPS = (16, 8)
 """Most warps of a display block, the first for which the registers are enough."""
@@ -133,6 +135,26 @@ def display(p: Patches, limits: Limits) -> Display | None:
             }  # fmt: skip
             return Display({**fixed, **blocks}, order, 32 * warps, shared)
     return None
+
+
+@dataclass(frozen=True)
+class Step:
+    """How the kernels of a step divide a slice."""
+
+    constants: Mapping[str, Constant]
+    pixels: int
+    positions: int
+    units: int
+    """Blocks of a thread for each pixel, a warp for each position, a thread for each unit."""
+
+
+def step(p: Patches) -> Step | None:
+    """Return how the kernels of a step run, or None where a slice has more numbers than they count."""
+    pixels, units = p.y.fine * p.x.fine * p.channels, p.positions * p.features
+    if max(pixels, units, p.positions) >= 2**31:
+        return None
+    blocks = (-(-number // THREADS) for number in (pixels, 32 * p.positions, units))
+    return Step(geometry(p), *blocks)
 
 
 def compose(name: str, constants: Mapping[str, Constant]) -> str:

@@ -21,10 +21,9 @@ def test_the_display_kernel_has_a_block_for_each_slice() -> None:
     assert fill() % H100.multiprocessors == 0
 
 
-def test_the_step_kernel_cuts_slices_into_tiles() -> None:
-    # 16 x 16 positions in the smallest tiles of 16: 16 blocks for each slice, two for each multiprocessor
-    assert fill("run.kernel=step") == -(-2 * 132 // 16)
-    few = Limits(8, H100.shared, H100.shared_block)
+def test_products_of_the_step_kernel_are_divided_into_tiles() -> None:
+    assert fill("run.kernel=step") == 132 // 2  # 16 x 16 positions by 128 features are two of 128 x 128
+    few = Limits(2, H100.shared, H100.shared_block)
     assert fill("run.kernel=step", limits=few) == 1
 
 

@@ -353,7 +353,13 @@ def test_a_real_gpu_in_tf32_stays_near_float64(kernel: str) -> None:
         images(6), features=128, display=400, displays=1, device="gpu", kernel=kernel, tf32=True
     )
     exact = lca_network(images(6), features=128, display=400, displays=1, precision="float64", kernel="array")
-    assert_near(simulate(wanted, choose(wanted, Serial()))[1], simulate(exact)[1], 2e-3)
+    found, expected = simulate(wanted, choose(wanted, Serial()))[1], simulate(exact)[1]
+    # Units close to the threshold may be on its other side, where their number is all that is compared.
+    counts = [path for path in expected if path.startswith("probes/active/")]
+    assert_near(
+        {path: found.pop(path) for path in counts}, {path: expected.pop(path) for path in counts}, 2e-2
+    )
+    assert_near(found, expected, 2e-3)
 
 
 @pytest.mark.gpu

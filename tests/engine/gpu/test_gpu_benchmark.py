@@ -40,7 +40,7 @@ class Gpu(EmulatedGpu):
 
 @pytest.fixture
 def small_workloads(monkeypatch: pytest.MonkeyPatch) -> None:
-    workloads = {"W1": (8, 3, 6, 6, 2, 8, 0.3, (2,))}
+    workloads = {"W1": (8, 3, 6, 6, 2, 0.3, {2: 8})}
     monkeypatch.setattr(gpu_speed, "WORKLOADS", workloads)
     monkeypatch.setattr(benchmark, "WORKLOADS", workloads)
     monkeypatch.setattr(gpu_speed, "ROUNDS", 1)
@@ -53,14 +53,16 @@ def test_speeds_and_agreement_are_measured_and_kept(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(gpu_runs, "golden_cases", lambda: 1 / 0)
     path = tmp_path / "gpu.json"
     report = benchmark.Report(path, ["kernels", "W1", "golden"], 1e6)
-    benchmark.measure(report, Gpu(), False, None, 2)
+    benchmark.measure(report, Gpu(), Gpu(tf32=True), False, None, 2)
     found = json.loads(path.read_text())["parts"]
     assert list(found) == ["ceilings", "kernels", "W1 2", "golden"]
     for kernel in ("display", "step"):
         assert found["kernels"]["found"][kernel]["from float64"] < 1e-4
         assert found["kernels"]["found"][kernel]["same bits twice"]
-    assert set(found["W1 2"]["found"]) == {"display", "step", "step TF32", "array"}
+    assert set(found["W1 2"]["found"]) == {"display", "step", "step TF32", "array", "array TF32"}
     assert found["W1 2"]["found"]["display"]["/ step"] > 0
+    low, high = found["W1 2"]["found"]["display"]["quartiles"]
+    assert low <= found["W1 2"]["found"]["display"]["slice steps/s"] <= high
     assert "ZeroDivisionError" in found["golden"]["error"]  # and what was found before is kept
 
 

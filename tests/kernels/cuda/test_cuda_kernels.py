@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from petabatch.errors import ResourceError
 from petabatch.geometry import Patches
-from petabatch.kernels.cuda import source, tiling
+from petabatch.kernels.cuda import source
 from petabatch.kernels.cuda.device import Limits
 from petabatch.kernels.cuda.loop import CudaKernel, LoopKernels
 from petabatch.kernels.rules import ACCELERATED, HEAVY_BALL, LEAKY, cell
@@ -24,7 +24,7 @@ from support.loops import NUMPY, TRANSFERS, assert_same_bits, geometries, plain
 H200 = Limits(132, 228 * 1024, 227 * 1024)
 A100 = Limits(108, 164 * 1024, 163 * 1024)
 SMALL = Limits(84, 100 * 1024, 99 * 1024, threads=1536)
-KERNELS = {"step": 3, "tensor": 1, "accelerated": 3, "display": 1, "gradient": 1}
+KERNELS = {"step": 4, "accelerated": 3, "display": 1, "gradient": 1}
 tutorial = plain(16, 16, 128, 8, 2, 3)
 large = plain(64, 64, 512, 16, 4, 3)
 
@@ -131,7 +131,7 @@ def test_a_slice_that_does_not_fit_on_a_multiprocessor_gets_the_kernels_of_a_ste
     assert source.display(tutorial, H200) is not None
     assert source.display(tutorial, SMALL) is None
     assert source.display(large, H200) is None
-    assert tiling.step(large, SMALL, 1) is not None
+    assert source.step(large) is not None
     with pytest.raises(ResourceError, match="does not fit"):
         LoopKernels(EmulatedGpu(), large, cell(LEAKY, 1, 0, 0.1, 0.1), 1, 1, "display")
 
@@ -179,10 +179,7 @@ def test_kernels_compile_for_gpus_and_fit_on_their_multiprocessors(
     display = source.display(p, limits)
     # Of each source: its constants, the threads of a block, and the most shared memory of a kernel.
     jobs = {}
-    for name in ("step", "tensor"):
-        step = tiling.step(p, limits, limits.multiprocessors, tensor=name == "tensor")
-        assert step is not None
-        jobs[name] = step.constants, 256, max(step.update_shared, step.reconstruct_shared)
+    jobs["step"] = source.geometry(p), source.THREADS, 0
     if rule == ACCELERATED:
         jobs["accelerated"] = {**source.geometry(p), "BLOCKS": 64}, 256, 8 * 4 * 8
     if display is not None:

@@ -60,10 +60,6 @@ def step(gpu: Plain) -> list[np.ndarray]:
     return [*case(gpu, TALL).run("step", [2]), *case(gpu, BROAD).run("step", [2])]
 
 
-def tensor(gpu: Plain) -> list[np.ndarray]:
-    return [*case(gpu, TALL, tf32=True).run("step", [2]), *case(gpu, BROAD, tf32=True).run("step", [2])]
-
-
 def gradient(gpu: Plain) -> list[np.ndarray]:
     given = case(gpu)
     sizes = (2, given.p.features, given.p.length), (2, given.p.features, given.p.length // given.p.channels)
@@ -80,27 +76,15 @@ def accelerated(gpu: Plain) -> list[np.ndarray]:
     return [A, error, recon, *rates]
 
 
-KERNELS = {each.__name__: each for each in (display, step, tensor, gradient, accelerated)}
+KERNELS = {each.__name__: each for each in (display, step, gradient, accelerated)}
 GEOMETRY = plain(7, 5, 37, 4, 2, 3)
 TALL, BROAD = plain(12, 5, 37, 4, 2, 3), plain(9, 11, 37, 4, 2, 2)
-"""On 16 multiprocessors: several tiles whose positions warps do not share evenly; tiles that divide neither
-the units nor the pixels, and patches of one chunk of weights."""
+"""Numbers of positions and pixels that blocks do not share evenly."""
 CURVE = Transfer(0.4, 0.4)
 BOUND = re.compile(r" (<|>=) (?=[A-Z][\w *]*(?!.*\+\+\)))")
 """A bound of an index, apart from those of loops over registers."""
 HARMLESS = {
     "display": ["position >= 0 && lane + 32 * j < FEATURES"],  # a lane beyond the last feature repeats it
-    "step": [
-        "i < TILE_ROWS * TILE_PITCH",  # the number behind the image is a weight, which is loaded later
-        "r < ROW; r += CHUNK",  # a chunk of no weights
-        "start < PARTS; start += PARTS_AT_ONCE",  # parts of no weights
-        "f < FEATURES; f += 32",  # features that are 0
-    ],
-    "tensor": [
-        "return k < LENGTH",  # a pixel that is multiplied by 0
-        "chunk + CHUNK < LENGTH) fetch",  # zeros, which are not used
-        "chunk + CHUNK < LENGTH) put",  # where nothing is read
-    ],
     "gradient": [
         "base < POSITIONS",  # positions of no units
         "k < LENGTH && y >= 0",  # a sum that is not written

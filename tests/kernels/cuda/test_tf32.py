@@ -1,4 +1,4 @@
-"""The drive on tensor cores: emulated, against factors rounded as theirs; and what that does to a code."""
+"""The drive in TF32: emulated, against factors rounded as those of tensor cores; and its effect on a code."""
 
 from __future__ import annotations
 
@@ -13,23 +13,16 @@ from hypothesis import strategies as st
 from petabatch.engine.engine import Engine
 from petabatch.geometry import Patches
 from petabatch.kernels.array import ArrayKernels
-from petabatch.kernels.cuda import tiling
-from petabatch.kernels.cuda.device import Limits
 from petabatch.layers.transfer import Transfer
 from petabatch.network.build import build
 from petabatch.network.plan import schedule
 from petabatch.parallel.comm import Serial
 from support import golden
 from support.cuda_problem import Plain, Problem, emulated, few, relative, small
-from support.loops import NUMPY, TRANSFERS, assert_same_bits, geometries, plain
+from support.gpu_emulation import to_tf32
+from support.loops import NUMPY, TRANSFERS, geometries, plain
 
 SOFT = [name for name in ("lca_fixed", "lca_momentum", "ista") if name in golden.names()]
-
-
-def rounded(values: np.ndarray) -> np.ndarray:
-    """Return values with 10 bits of mantissa, the nearest, of two the larger."""
-    mantissa, exponent = np.frexp(abs(values))
-    return np.copysign(np.ldexp(np.floor(np.ldexp(mantissa, 11) + 0.5), exponent - 11), values)
 
 
 def one_step(case: Problem) -> tuple[np.ndarray, np.ndarray]:
@@ -37,7 +30,7 @@ def one_step(case: Problem) -> tuple[np.ndarray, np.ndarray]:
     recon, _, V, A = case.state
     error = (np.float32(0.75) * case.image - recon).astype("f8")
     weights, e = case.weights.astype("f8")[:, None], float(case.decays()[0])
-    drives = NUMPY.project(rounded(error), rounded(weights), case.p), NUMPY.project(error, weights, case.p)
+    drives = NUMPY.project(to_tf32(error), to_tf32(weights), case.p), NUMPY.project(error, weights, case.p)
     both = [e * V + (1 - e) * (drive + (A if case.self_interaction else 0)) for drive in drives]
     return both[0], both[1]
 
@@ -46,7 +39,7 @@ def one_step(case: Problem) -> tuple[np.ndarray, np.ndarray]:
 @few
 @given(p=geometries(70), self_interaction=st.booleans(), per_slice=st.booleans())
 def test_the_drive_is_that_of_rounded_factors(p: Patches, self_interaction: bool, per_slice: bool) -> None:
-    case = Problem(p, TRANSFERS[0], self_interaction, per_slice=per_slice, tf32=True)
+    case = Problem(p, TRANSFERS[0], self_interaction, per_slice=per_slice, gpu=Plain(tf32=True))
     expected, plainly = one_step(case)
     found = case.run("step", [1])[2]
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=3e-6)
@@ -57,34 +50,18 @@ def test_the_drive_is_that_of_rounded_factors(p: Patches, self_interaction: bool
 @emulated
 @pytest.mark.parametrize("p", [plain(16, 16, 128, 8, 2, 3), plain(9, 7, 150, 5, 1, 1)], ids=["W1", "odd"])
 def test_large_tiles_of_many_features_agree_with_rounded_factors(p: Patches) -> None:
-    case = Problem(p, Transfer(1.5, 1.5), lanes=1, tf32=True)
+    case = Problem(p, Transfer(1.5, 1.5), lanes=1, gpu=Plain(tf32=True))
     np.testing.assert_allclose(case.run("step", [1])[2], one_step(case)[0], rtol=1e-5, atol=3e-6)
 
 
 @emulated
 def test_four_hundred_steps_in_tf32_stay_near_float64() -> None:
-    case = Problem(small, Transfer(0.4, 0.4), lanes=1, decay=math.exp(-1 / 30), tf32=True)
+    case = Problem(small, Transfer(0.4, 0.4), lanes=1, decay=math.exp(-1 / 30), gpu=Plain(tf32=True))
     errors = [
         relative(mine, theirs)
         for mine, theirs in zip(case.run("step", [400]), case.reference(400)[0], strict=True)
     ]
     assert 1e-5 < max(errors) < 2e-3
-
-
-@emulated
-@pytest.mark.parametrize("tf32", [False, True])
-def test_how_slices_are_cut_into_tiles_changes_no_bit(tf32: bool) -> None:
-    class Wide(Plain):
-        limits = Limits(1000, 228 * 1024, 227 * 1024)
-
-    class Narrow(Plain):
-        limits = Limits(1, 228 * 1024, 227 * 1024)
-
-    p = plain(8, 8, 20, 4, 2, 1)
-    tiles = {tiling.step(p, gpu.limits, 2, tf32).update for gpu in (Narrow, Wide)}  # type: ignore[union-attr]
-    assert len(tiles) == 2
-    states = [Problem(p, TRANSFERS[1], tf32=tf32, gpu=gpu()).run("step", [3]) for gpu in (Narrow, Wide)]
-    assert_same_bits(*states)
 
 
 @pytest.mark.parametrize("name", SOFT)
@@ -103,7 +80,7 @@ def test_golden_cases_with_rounded_factors_stay_near_float64(
     expected, project = saved(), ArrayKernels.project
 
     def tensor(self: ArrayKernels, fine: Any, patches: Any, *rest: Any) -> Any:
-        return project(self, rounded(fine), rounded(patches), *rest)
+        return project(self, to_tf32(fine), to_tf32(patches), *rest)
 
     monkeypatch.setattr(ArrayKernels, "project", tensor)
     found = saved()
