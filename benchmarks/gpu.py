@@ -1,10 +1,10 @@
 """All GPU benchmarks in one command and one JSON file: accuracy, speed, whole runs.
 
-Everything is measured on one GPU, interleaved; printed are medians, and ratios of medians of one run. Peak
-rates are measured, too: a large float32 and TF32 matrix product, and a copy. The JSON file is updated after
-each part; a part that fails is stored with its error, and the others continue.
+Everything is measured on one GPU, interleaved; printed are medians with quartiles, and ratios of medians of
+one run. Peak rates are measured, too: a large float32 and TF32 matrix product, and a copy. The JSON file is
+updated after each part; a part that fails is stored with its error, and the others continue.
 
-    python benchmarks/gpu.py --json gpu.json        # W1 with 16, 132, 1024 slices; W3 with 8, 64
+    python benchmarks/gpu.py --json gpu.json        # W1 with 16 to 1024 slices, W3, whole networks
     python benchmarks/gpu.py --only W1 --slices 132
 """
 
@@ -20,6 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import gpu_networks
 import gpu_runs
 import gpu_speed
 from gpu_speed import WORKLOADS
@@ -28,7 +29,7 @@ from petabatch.bench.machine import machine
 from petabatch.engine.gpu import detect
 from petabatch.engine.gpu.device import Gpu
 
-BUDGET = 540.0
+BUDGET = 420.0
 """Seconds after which no further part is started."""
 
 
@@ -78,20 +79,25 @@ def has_torch() -> str | None:
     return None if torch.cuda.is_available() else "it sees no GPU"
 
 
-def measure(report: Report, device: Gpu, torch: bool, slices: list[int] | None, displays: int) -> None:
-    """Run all parts, the shortest first."""
+def measure(
+    report: Report, device: Gpu, tensor: Gpu, torch: bool, slices: list[int] | None, displays: int
+) -> None:
+    """Run all parts, the shortest first; `tensor` is the same GPU with TF32."""
     print(detect.report())
     report.found["device"] = detect.report().splitlines()
     unknown = dict.fromkeys(("float32", "TF32", "bytes"), math.nan)
     top = report.part("ceilings", lambda: gpu_speed.ceilings(device), always=True) or unknown
-    report.part("kernels", lambda: gpu_speed.agreement(device))
+    report.part("kernels", lambda: gpu_speed.agreement(device, tensor))
     for name in WORKLOADS:
-        for number in slices or WORKLOADS[name][-1]:
+        for number in slices or list(WORKLOADS[name][-1]):
             report.part(
                 f"{name} {number}",
-                lambda name=name, number=number: gpu_speed.compare(name, number, device, top, torch),
+                lambda name=name, number=number: gpu_speed.compare(name, number, device, tensor, top, torch),
             )
+    report.part("two_layer 64", lambda: gpu_networks.two_layers(device, torch, 64))
+    report.part("recurrent 1024", lambda: gpu_networks.recurrent_units(device, torch, 1024))
     report.part("resume", gpu_runs.there_and_back)
+    report.part("ranks", gpu_runs.ranks)
     report.part("golden", gpu_runs.golden_cases)
     report.part("demo", lambda: gpu_runs.demo(displays))
 
@@ -99,7 +105,7 @@ def measure(report: Report, device: Gpu, torch: bool, slices: list[int] | None, 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--json", type=Path, default=Path(__file__).parent / "results" / "gpu.json")
-    parser.add_argument("--only", nargs="+", help="parts to run: kernels, W1, W3, resume, golden, demo")
+    parser.add_argument("--only", nargs="+", help="parts to run, by first word: kernels, W1, two_layer, ...")
     parser.add_argument("--slices", type=int, nargs="+", help="batch sizes (default: those of the workload)")
     parser.add_argument("--displays", type=int, default=60, help="displays of the learning demo")
     parser.add_argument("--budget", type=float, default=BUDGET, help="seconds after which no part is started")
@@ -113,9 +119,9 @@ def main() -> None:
     report.found["torch"] = why or "compared with"
     if why is not None:
         print(f"no comparison with PyTorch: {why}")
-    device = Gpu(0)
+    device, tensor = Gpu(0), Gpu(0, tf32=True)
     device.enter()
-    measure(report, device, why is None, given.slices, given.displays)
+    measure(report, device, tensor, why is None, given.slices, given.displays)
     print(f"result written to {given.json}")
 
 

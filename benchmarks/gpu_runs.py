@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import multiprocessing
+import shutil
+import subprocess
 import sys
 import tempfile
 import time
@@ -111,6 +113,25 @@ def energy(run: Path) -> float:
     """Return the mean energy of the last displays of a run."""
     with open_results(run) as results:
         return float(results["probes/energy/total"][...][-LAST:].mean())
+
+
+def ranks(numbers: tuple[int, ...] = (1, 2, 4)) -> dict[str, Any]:
+    """Return whether ranks that share the GPU learn the bits of one, and the seconds of each run."""
+    found: dict[str, Any] = {}
+    launcher = shutil.which("mpirun")
+    if launcher is None:
+        raise FileNotFoundError("there is no mpirun here")
+    weights = []
+    with tempfile.TemporaryDirectory() as folder:
+        for number in numbers:
+            out, begin = Path(folder) / str(number), time.perf_counter()
+            keys = [word for key in (*BACK, "run.device=gpu") for word in ("-s", key)]
+            command = [launcher, "-n", str(number), sys.executable, "-m", "petabatch", "run", str(DEMO)]
+            subprocess.run([*command, "--out", str(out), *keys], check=True, stdout=subprocess.DEVNULL)
+            found[f"{number} ranks, seconds"] = time.perf_counter() - begin
+            with open_results(out) as results:
+                weights.append(np.asarray(results["connections/dictionary/weights"][-1]).tobytes())
+    return {**found, "same bits": all(one == weights[0] for one in weights)}
 
 
 def there_and_back() -> dict[str, Any]:

@@ -19,14 +19,25 @@ from petabatch.kernels.cuda.loop import LoopKernels
 from petabatch.kernels.rules import LEAKY, Units, cell
 from petabatch.layers.transfer import Transfer
 
-ROUNDS = 7
-# image, channels, features, patch, stride, steps at a time, threshold, slices
+ROUNDS, FEWEST = 9, 3
+LONGEST = 25.0
+"""Seconds after which no further round of a comparison is begun, unless there were less than the fewest."""
+# image, channels, features, patch, stride, threshold, steps at a time for each number of slices
 WORKLOADS = {
-    "W1": (32, 3, 128, 8, 2, 400, 0.55, (16, 132, 1024)),
-    "W3": (256, 3, 512, 16, 4, 50, 0.55, (8, 64)),
+    "W1": (32, 3, 128, 8, 2, 0.55, {16: 400, 132: 400, 1024: 100}),
+    "W3": (256, 3, 512, 16, 4, 0.55, {8: 50, 64: 10}),
 }
 WAYS = {"display": ("display", False), "step": ("step", False), "step TF32": ("step", True)}
-"""petabatch's kernels: `run.kernel`, and whether to use tensor cores."""
+"""petabatch's kernels: `run.kernel`, and whether with TF32."""
+TORCH = (
+    ("torch", False, False),
+    ("torch TF32", True, False),
+    ("torch compiled", False, True),
+    ("torch compiled TF32", True, True),
+)
+"""Loops in PyTorch: name, whether TF32, whether torch.compile makes the step."""
+COMPILED = {("W1", 132), ("W3", 8)}
+"""Where torch.compile is tried, which takes ten seconds for each."""
 DECAY = math.exp(-1 / 100)
 
 
@@ -34,7 +45,8 @@ class Problem:
     """Random images with the spectrum of photographs, and a random dictionary."""
 
     def __init__(self, name: str, slices: int) -> None:
-        size, channels, features, patch, stride, self.steps, self.threshold, _ = WORKLOADS[name]
+        size, channels, features, patch, stride, self.threshold, steps = WORKLOADS[name]
+        self.steps: int = steps.get(slices, next(iter(steps.values())))
         units = size // stride
         self.slices = slices
         fine = (size, size, channels)
@@ -72,28 +84,33 @@ class Problem:
         return recon, error, V, A
 
 
-def ours(case: Problem, device: Gpu, kernel: Any, tf32: bool = False) -> Callable[[int], tuple[Any, ...]]:
+def ours(case: Problem, device: Gpu, kernel: Any) -> Callable[[int], tuple[Any, ...]]:
     """Return a function that makes steps with petabatch's kernels and returns the state."""
+    device.enter()
     xp, t = device.xp, case.threshold
-    kernels = LoopKernels(device, case.p, cell(LEAKY, 1, 0, t, t), 1.0, case.slices, kernel, tf32)
+    kernels = LoopKernels(device, case.p, cell(LEAKY, 1, 0, t, t), 1.0, case.slices, kernel)
     kernels.load(xp.asarray(case.weights))
     image, (recon, error, V, A) = xp.asarray(case.image), case.start(xp)
     e = np.float32(DECAY)
     rates = xp.full(case.slices, e), xp.full(case.slices, 1 - e)
 
     def run(steps: int) -> tuple[Any, ...]:
+        device.enter()
         kernels.run(image, recon, error, Units(A, V, V), rates, steps)
         return recon, error, V, A
 
     return run
 
 
-def by_layers(case: Problem, xp: Any, dtype: str, capture: Any = None) -> Callable[[int], tuple[Any, ...]]:
+def by_layers(case: Problem, dtype: str, device: Gpu | None = None) -> Callable[[int], tuple[Any, ...]]:
     """Return the same with plain array operators: the reference, and what `kernel = "array"` does.
 
-    With `capture` of a GPU a step is captured once and replayed.
+    On a GPU a step is captured once and replayed.
     """
-    kernels, curve, p = ArrayKernels(xp), Transfer(case.threshold, case.threshold), case.p
+    xp, product = (np, None) if device is None else (device.xp, device.multiply)
+    if device is not None:
+        device.enter()
+    kernels, curve, p = ArrayKernels(xp, product), Transfer(case.threshold, case.threshold), case.p
     image, weights = xp.asarray(case.image, dtype), xp.asarray(case.weights[None], dtype)
     recon, error, V, A = case.start(xp, dtype)
     e = float(np.float32(DECAY))
@@ -105,13 +122,15 @@ def by_layers(case: Problem, xp: Any, dtype: str, capture: Any = None) -> Callab
         recon[...] = kernels.synthesize(A, weights, p)
 
     made = step
-    if capture is not None:
+    if device is not None:
         step()  # loads all kernels before the capture
-        made = capture(step)
+        made = device.capture(step)
         for array in (recon, error, V, A):
             array[...] = 0
 
     def run(steps: int) -> tuple[Any, ...]:
+        if device is not None:
+            device.enter()
         for _ in range(steps):
             made()
         return recon, error, V, A
@@ -119,10 +138,12 @@ def by_layers(case: Problem, xp: Any, dtype: str, capture: Any = None) -> Callab
     return run
 
 
-def by_torch(case: Problem, tf32: bool) -> tuple[Callable[[int], None], Callable[[], np.ndarray]]:
+def by_torch(
+    case: Problem, tf32: bool, compiled: bool = False
+) -> tuple[Callable[[int], None], Callable[[], np.ndarray]]:
     """Return the loop in PyTorch (conv2d and conv_transpose2d, channels last), and a function for its code.
 
-    All steps of a stretch are one CUDA graph.
+    All steps of a stretch are one CUDA graph; with `compiled`, of what torch.compile makes of a step.
     """
     import torch
 
@@ -140,12 +161,13 @@ def by_torch(case: Problem, tf32: bool) -> tuple[Callable[[int], None], Callable
     recon, _, V, A = (images(array) for array in case.start(np))
     functions = torch.nn.functional
 
-    def step() -> None:
+    def plain() -> None:
         drive = functions.conv2d(image - recon, weights, stride=p.y.stride, padding=pad)
         V.lerp_(drive.add_(A), 1 - DECAY)
         torch.clamp(V - case.threshold, min=0, out=A)
         recon.copy_(functions.conv_transpose2d(A, weights, stride=p.y.stride, padding=pad))
 
+    step = torch.compile(plain) if compiled else plain
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream), torch.no_grad():
@@ -160,7 +182,8 @@ def by_torch(case: Problem, tf32: bool) -> tuple[Callable[[int], None], Callable
             array.zero_()
     torch.cuda.synchronize()
 
-    def run(steps: int) -> None:
+    # A graph knows addresses alone: what is there must be held.
+    def run(steps: int, held: object = (image, weights, recon, V, A)) -> None:
         assert steps == case.steps
         graph.replay()
 
@@ -181,13 +204,38 @@ def seconds(device: Gpu, work: Callable[[], object]) -> float:
     return time.perf_counter() - begin
 
 
-def in_turns(device: Gpu, works: dict[str, Callable[[], object]]) -> dict[str, float]:
-    """Return the median time of each, without the first two rounds (compilation and capture)."""
+def in_turns(device: Gpu, works: dict[str, Callable[[], object]]) -> dict[str, list[float]]:
+    """Return the times of each, without the first two rounds (compilation and capture)."""
     times: dict[str, list[float]] = {name: [] for name in works}
-    for _ in range(ROUNDS + 2):
+    begin = time.monotonic()
+    for made in range(ROUNDS + 2):
+        if made >= FEWEST + 2 and time.monotonic() - begin > LONGEST:
+            break
         for name, work in works.items():
             times[name].append(seconds(device, work))
-    return {name: statistics.median(found[2:]) for name, found in times.items()}
+    return {name: found[2:] for name, found in times.items()}
+
+
+def medians(device: Gpu, works: dict[str, Callable[[], object]]) -> dict[str, float]:
+    """Return the median time of each."""
+    return {name: statistics.median(found) for name, found in in_turns(device, works).items()}
+
+
+def rates_of(times: dict[str, list[float]], slice_steps: int) -> dict[str, dict[str, Any]]:
+    """Return the speed of each way, the median and quartiles, and its ratios to peers of the same rounds."""
+    quartiles = {
+        way: np.quantile(slice_steps / np.array(took), (0.25, 0.5, 0.75)) for way, took in times.items()
+    }
+    peers = [way for way in times if way.startswith("torch")] + ["step"]
+    return {
+        way: {
+            "slice steps/s": float(middle),
+            "quartiles": [float(low), float(high)],
+            "rounds": len(times[way]),
+            **{f"/ {peer}": float(middle / quartiles[peer][1]) for peer in peers if peer in times},
+        }
+        for way, (low, middle, high) in quartiles.items()
+    }
 
 
 def ceilings(device: Gpu, n: int = 8192) -> dict[str, float]:
@@ -212,7 +260,7 @@ def ceilings(device: Gpu, n: int = 8192) -> dict[str, float]:
         "TF32": lambda: product(products.COMPUTE_TYPE_TF32),
         "copy": copy,
     }
-    took = in_turns(device, works)
+    took = medians(device, works)
     return {
         "float32": 2 * n**3 / took["float32"],
         "TF32": 2 * n**3 / took["TF32"],
@@ -220,13 +268,14 @@ def ceilings(device: Gpu, n: int = 8192) -> dict[str, float]:
     }
 
 
-def agreement(device: Gpu, name: str = "W1") -> dict[str, dict[str, object]]:
+def agreement(device: Gpu, tensor: Gpu, name: str = "W1") -> dict[str, dict[str, object]]:
     """Return the distance of each kernel from float64 on the CPU, and whether two runs have the same bits."""
     case = Problem(name, 2)
-    exact = by_layers(case, np, "f8")(case.steps)
+    exact = by_layers(case, "f8")(case.steps)
     found: dict[str, dict[str, object]] = {}
     for way, (kernel, tf32) in WAYS.items():
-        one, two = ([array.get() for array in ours(case, device, kernel, tf32)(case.steps)] for _ in range(2))
+        gpu = tensor if tf32 else device
+        one, two = ([array.get() for array in ours(case, gpu, kernel)(case.steps)] for _ in range(2))
         far = max(relative(mine, theirs) for mine, theirs in zip(one, exact, strict=True))
         same = all(a.tobytes() == b.tobytes() for a, b in zip(one, two, strict=True))
         found[way] = {"from float64": far, "at most": 2e-3 if tf32 else 1e-4, "same bits twice": same}
@@ -239,38 +288,42 @@ def relative(found: np.ndarray, expected: np.ndarray) -> float:
 
 
 def compare(
-    name: str, slices: int, device: Gpu, top: dict[str, float], torch: bool
-) -> dict[str, dict[str, float]]:
-    """Return the speed of every implementation on one workload, and its fraction of the peak rates."""
+    name: str, slices: int, device: Gpu, tensor: Gpu, top: dict[str, float], torch: bool
+) -> dict[str, dict[str, Any]]:
+    """Return the speed of every implementation on one workload, and its fraction of the peak rates.
+
+    `tensor` is the same GPU with TF32.
+    """
     case = Problem(name, slices)
     works: dict[str, Callable[[], object]] = {}
     far: dict[str, float] = {}
     for way, (kernel, tf32) in WAYS.items():
         try:
-            run = ours(case, device, kernel, tf32)
+            run = ours(case, tensor if tf32 else device, kernel)
         except ResourceError:
             continue
         works[way] = lambda run=run: run(case.steps)  # type: ignore[misc]
-    layers = by_layers(case, device.xp, "f4", device.capture)
-    works["array"] = lambda: layers(case.steps)
+    rounded, layers = (by_layers(case, "f4", gpu) for gpu in (tensor, device))
+    works |= {"array": lambda: layers(case.steps), "array TF32": lambda: rounded(case.steps)}
     if torch:
         expected = layers(case.steps)[3].get()
-        for tf32 in (False, True):
-            way = "torch TF32" if tf32 else "torch"
-            loop, code = by_torch(case, tf32)
+        for way, tf32, compiled in TORCH:
+            if compiled and (name, slices) not in COMPILED:
+                continue
+            try:
+                loop, code = by_torch(case, tf32, compiled)
+            except Exception as error:
+                print(f"{way}: left out, {type(error).__name__}: {str(error).splitlines()[0]}")
+                continue
             loop(case.steps)
             far[way] = relative(code(), expected)
             works[way] = lambda loop=loop: loop(case.steps)  # type: ignore[misc]
-    took = in_turns(device, works)
-    rates = {way: slices * case.steps / time for way, time in took.items()}
-    return {
-        way: {
-            "slice steps/s": rate,
-            "of float32": case.flops * rate / top["float32"],
-            "of TF32": case.flops * rate / top["TF32"],
-            "of the copy, if through memory": case.traffic * rate / top["bytes"],
-            **{f"/ {peer}": rate / rates[peer] for peer in ("torch", "torch TF32", "step") if peer in rates},
-            **({"code from CuPy's": far[way]} if way in far else {}),
-        }
-        for way, rate in rates.items()
-    }
+    rates = rates_of(in_turns(device, works), slices * case.steps)
+    for way, found in rates.items():
+        rate = found["slice steps/s"]
+        found["of float32"] = case.flops * rate / top["float32"]
+        found["of TF32"] = case.flops * rate / top["TF32"]
+        found["of the copy, if through memory"] = case.traffic * rate / top["bytes"]
+        if way in far:
+            found["code from CuPy's"] = far[way]
+    return rates

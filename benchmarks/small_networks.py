@@ -41,16 +41,16 @@ STEPS = {256: 4000, 1024: 400}
 BRANCH_STEPS = 1000
 
 
-def noise(ny: int, nx: int, nf: int, deviation: float = 0.1) -> ImageArray:
+def noise(ny: int, nx: int, nf: int, deviation: float = 0.1, slices: int = SLICES) -> ImageArray:
     """Return an image of noise for each slice."""
-    return ImageArray(data=np.random.default_rng(1).normal(0, deviation, (SLICES, ny, nx, nf)).astype("f4"))
+    return ImageArray(data=np.random.default_rng(1).normal(0, deviation, (slices, ny, nx, nf)).astype("f4"))
 
 
-def recurrent(units: int, recorded: bool = False) -> Network:
+def recurrent(units: int, recorded: bool = False, slices: int = SLICES) -> Network:
     """Return a net of rates with weights that all slices share."""
     shape = (1, 1, units)
     layers: dict[str, Layer] = {
-        "I": Input(shape=shape, source=noise(*shape)),
+        "I": Input(shape=shape, source=noise(*shape, slices=slices)),
         "rate": Sigmoid(shape=shape, width=0.5),
         "x": LeakyIntegrator(shape=shape, tau=TAU),
     }
@@ -61,7 +61,7 @@ def recurrent(units: int, recorded: bool = False) -> Network:
     }
     output = Output(layers={"x": LayerOutput(every=STEP)}) if recorded else Output()
     steps = STEPS[units]
-    run = Run(batch=SLICES, steps=steps, display=steps, dt=1.0)
+    run = Run(batch=slices, steps=steps, display=steps, dt=1.0)
     return Network(run=run, layers=layers, connections=connections, output=output)
 
 

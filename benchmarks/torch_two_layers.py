@@ -102,11 +102,19 @@ class TwoLayers:
         self.step = torch.compile(self._step) if compiled else self._step
         self._zero()
 
+    def to(self, device: str) -> TwoLayers:
+        """Move it to a device, such as "cuda"."""
+        self.image = self.image.to(device)
+        for one in (self.first, self.second):
+            one.weights = one.weights.to(device)
+        self._zero()
+        return self
+
     def _zero(self) -> None:
         slices, _, side, _ = self.image.shape
         shapes = [(slices, len(one.weights), side // n, side // n) for one, n in self._sides()]
-        self.V1, self.A1 = (torch.zeros(shapes[0]) for _ in range(2))
-        self.V2, self.A2 = (torch.zeros(shapes[1]) for _ in range(2))
+        self.V1, self.A1 = (self.image.new_zeros(shapes[0]) for _ in range(2))
+        self.V2, self.A2 = (self.image.new_zeros(shapes[1]) for _ in range(2))
         self.recon, self.recon1, self.error1 = (
             torch.zeros_like(like) for like in (self.image, self.V1, self.V1)
         )
