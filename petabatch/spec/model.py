@@ -143,11 +143,11 @@ class Part(Model):
 
     @classmethod
     def named(cls) -> dict[str, list[type[Part]]]:
-        """Return the same with all classes of a type; a class that inherits its `type` is no choice."""
+        """Return the same with all classes of a type; a class that inherits its `type`, or whose own is empty, is no choice."""
         found: dict[str, list[type[Part]]] = {}
         for part in _subclasses(cls):
             default = part.model_fields["type"].default if "type" in inspect.get_annotations(part) else None
-            if isinstance(default, str) and not inspect.isabstract(part):
+            if isinstance(default, str) and default and not inspect.isabstract(part):
                 found.setdefault(default, []).append(part)
         return dict(sorted(found.items()))
 

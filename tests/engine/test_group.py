@@ -9,8 +9,10 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from petabatch import Simulator
 from petabatch.connections import Conv, Identity
 from petabatch.engine.engine import Engine
+from petabatch.engine.steppers.program.compiled import CompiledProgram
 from petabatch.engine.steppers.program.stepper import ProgramStepper
 from petabatch.layers import Linear
 from petabatch.network.build import build
@@ -184,3 +186,20 @@ def test_few_steps_of_slices_one_after_the_other_are_made_in_one_call(
         assert set(calls) == ({3, 2} if several else {1})
         found.append(everything(states(engine), recorded))
     assert_equal(*found)
+
+
+def test_short_calls_arrange_a_group_once_on_each_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whichever thread comes first takes the first group: a call of few steps must not arrange it again."""
+    arranged = 0
+    sections = CompiledProgram.sections
+
+    def counted(*arguments: Any) -> Any:
+        nonlocal arranged
+        arranged += 1
+        return sections(*arguments)
+
+    with Simulator(recurrent_network(1, 8), threads=2) as sim:
+        monkeypatch.setattr(CompiledProgram, "sections", counted)
+        for _ in range(100):
+            sim.step()
+    assert arranged <= 4 * 2 + 1  # at most four groups, of which each has been on both threads; one to compile

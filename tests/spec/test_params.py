@@ -14,6 +14,7 @@ import pytest
 
 from petabatch import simulation
 from petabatch.cli import main
+from petabatch.engine.split import _Portion
 from petabatch.errors import ParamsError
 from petabatch.layers import Linear
 from petabatch.spec import toml
@@ -23,6 +24,7 @@ from petabatch.spec.network import Network
 from petabatch.spec.parts import Layer
 from petabatch.spec.schedule import DISPLAY, NEVER, STEP, Every
 from petabatch.spec.schema import json_schema
+from petabatch.spec.weights import Initial
 from support.commands import SMALL, Command
 
 # What is changed in a good file, and what must be said: (line content to find, words of the message).
@@ -316,6 +318,12 @@ def test_a_class_that_inherits_its_type_is_no_choice() -> None:
 
     assert Layer.choices()["linear"] is Linear
     assert Inheriting not in Layer.choices().values()
+
+
+def test_initialisers_that_only_the_engine_makes_are_no_choices() -> None:
+    assert _Portion(whole=None, axis=0, part=0, parts=1).type == ""
+    assert "" not in Initial.choices()
+
 
 
 def test_schedules_are_printed_without_a_count_of_one_and_stored_with_it() -> None:

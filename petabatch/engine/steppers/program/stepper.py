@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Hashable, Sequence
 from functools import cached_property, partial
 from itertools import pairwise, zip_longest
 from typing import NamedTuple, cast
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -36,7 +37,6 @@ class Joined(NamedTuple):
     """What slices are advanced by together: a section, an update or a sum over ranks, ..., a section."""
 
     slices: Sequence[Stepper]
-    space: Workspace
     sections: Sequence[Section]
     between: Sequence[InterpretedLayer | JoinedSum]
 
@@ -61,7 +61,8 @@ class ProgramStepper(Stepper):
         self.slice = ProgramSlice(bound, tables, records, pages)
         self.compiled = CompiledProgram(tables)
         self.codes = LazyCodes(self.compiled, self.slice)
-        self._joined: Joined | None = None
+        self._joined: WeakKeyDictionary[Workspace, Joined] = WeakKeyDictionary()
+        """Of each thread, by its workspace: in short calls, groups go from one thread to another."""
         self._recorded_together: tuple[Sequence[Stepper], StepProbes] | None = None
         """Slices that were recorded together, and their probes."""
         program = tables.program
@@ -147,7 +148,8 @@ class ProgramStepper(Stepper):
         if self.looks_inside:
             self._run_with_looks(slices, first, last, new_image, watched, found)
             return found.swapaxes(0, 1)
-        _, space, sections, between = self._joined_with(slices)
+        space = self._workspace
+        _, sections, between = self._joined_with(slices, space)
         self.compiled.list_active(sections, first)
         if not between:
             self.compiled.advance(space, sections[0], first, last, last, new_image, watched, found)
@@ -180,7 +182,8 @@ class ProgramStepper(Stepper):
         moving, step = list(range(len(slices))), first
         while moving and step < last:
             mine = [slices[n] for n in moving]
-            _, space, (section,), _ = self._joined_with(mine)
+            space = self._workspace
+            _, (section,), _ = self._joined_with(mine, space)
             part = np.zeros((len(mine), last - step, found.shape[2]))
             self.compiled.list_active([section], step)
             for one in mine:
@@ -194,10 +197,10 @@ class ProgramStepper(Stepper):
                 one._reach(step, made)
             moving, step = [n for n, at in zip(moving, stopped, strict=True) if not at], made
 
-    def _joined_with(self, slices: Sequence[ProgramStepper]) -> Joined:
-        """Return what these slices are advanced by on this thread; kept while both stay the same."""
-        space, known = self._workspace, self._joined
-        if known is None or known.space is not space or known.slices != slices:
+    def _joined_with(self, slices: Sequence[ProgramStepper], space: Workspace) -> Joined:
+        """Return what these slices are advanced by on the thread of `space`; kept while they stay the same."""
+        known = self._joined.get(space)
+        if known is None or known.slices != slices:
             calls, bounds = self.tables.calls, [one.bound for one in slices]
             ends = (0, *(at.row for at in calls), len(self.compiled.rows))
             between: list[InterpretedLayer | JoinedSum] = []
@@ -212,7 +215,7 @@ class ProgramStepper(Stepper):
                 between.append(InterpretedLayer(at.call.layer, bounds, drives))
             mine = [one.slice for one in slices]
             sections = self.compiled.sections(space, mine, *pairwise(ends))
-            self._joined = known = Joined(slices, space, sections, between)
+            self._joined[space] = known = Joined(slices, sections, between)
         return known
 
     def _reach(self, first: int, last: int) -> None:
