@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import math
 
+from petabatch.kernels.cpu.sizes import ABREAST
 from petabatch.network.graph import Graph
-from petabatch.network.operations import Carry, Program
+from petabatch.network.operations import Carry, Program, Scatter
 from petabatch.spec.compiled import NotSuitable
 
 BLOCK = 8
@@ -35,11 +36,27 @@ def whole(carry: Carry) -> bool:
     return p.positions == 1 and (p.y.size, p.x.size) == (p.y.fine, p.x.fine)
 
 
+def abreast(graph: Graph, scatter: Scatter) -> bool:
+    """Return whether synapses are summed up in several slices at once: the same in all, of active units."""
+    synapses, layers = graph.synapses[scatter.connection], graph.network.layers
+    pre = graph.network.connections[scatter.connection].pre
+    return synapses.per == "network" and not layers[pre].sparse
+
+
+def waiting(graph: Graph, scatter: Scatter) -> int:
+    """Return how many sums of a slice synapses add to: those of this step, and of later ones."""
+    synapses = graph.synapses[scatter.connection]
+    return math.prod(synapses.ends.shape) * (1 + synapses.longest if synapses.delayed else 1)
+
+
 def slices_together(graph: Graph, program: Program) -> int:
     """Return how many slices are advanced in one call; raises NotSuitable if it is one."""
     found = [one for one in program.operations if isinstance(one, Carry) and together(one)]
-    if not found and not program.interpreted:
-        raise NotSuitable(f"no weights are shared by fewer than {FEW} positions")
+    scatters = [one for one in program.operations if isinstance(one, Scatter) and abreast(graph, one)]
+    if not found and not scatters and not program.interpreted:
+        raise NotSuitable(
+            f"neither weights of fewer than {FEW} positions nor synapses of active units are shared"
+        )
     if program.lazy:
         raise NotSuitable(f"{program.lazy[0].layer} is lazily evaluated")
     for one in program.operations:
@@ -48,10 +65,11 @@ def slices_together(graph: Graph, program: Program) -> int:
         owner = one.weights.split("/")[1]
         if graph.weighted[owner].weights(graph.network.layers).per != "network":
             raise NotSuitable(f"each slice has weights of its own in {owner}")
-    most = _BYTES // (4 * _floats(graph, program))
-    if most < BLOCK:
+    block = ABREAST if scatters else BLOCK
+    most = _BYTES // (4 * (_floats(graph, program) + sum(waiting(graph, one) for one in scatters)))
+    if most < block:
         raise NotSuitable("a slice fills the cache alone")
-    return min(_MOST_INTERPRETED if program.interpreted else _MOST, most - most % BLOCK)
+    return min(_MOST_INTERPRETED if program.interpreted else _MOST, most - most % block)
 
 
 def group_size(slices: int, most: int, threads: int) -> int:

@@ -21,9 +21,9 @@ from petabatch.kernels.cpu.rules import FAST, ZERO
 from petabatch.kernels.cpu.simd import block_operations, operations
 from petabatch.kernels.cpu.sizes import GROUP, LANES
 
-_, panel_load, _, _, _, _ = operations(PANEL)
+_, panel_load, *_ = operations(PANEL)
 block_zeros, starts, shift, block_fma, block_store = block_operations(PANEL, DRIVE_BLOCK)
-zeros, load, _, add_to, broadcast_fma, _ = operations(LANES)
+zeros, load, _, add_to, broadcast_fma, *_ = operations(LANES)
 
 
 @njit(nogil=True, fastmath=FAST, error_model="numpy")

@@ -18,7 +18,7 @@ from petabatch.kernels.cpu.simd import lowest_bit, operations
 from petabatch.kernels.cpu.sizes import GROUP, LANES
 from petabatch.variable import Array
 
-_, load, store, _, broadcast_fma, nonzero = operations(LANES)
+_, load, store, _, broadcast_fma, _, nonzero = operations(LANES)
 
 
 class GradientScratch(NamedTuple):

@@ -44,6 +44,8 @@ class Operations(NamedTuple):
     """add_to(array, i, v): array[i : i + lanes] += v"""
     broadcast_fma: Any
     """broadcast_fma(total, array, i, v) = total + array[i] * v"""
+    scaled: Any
+    """scaled(array, i, v) = array[i] * v, rounded whatever is done with it"""
     nonzero: Any
     """nonzero(array, i): bit j of the result says that array[i + j] != 0"""
 
@@ -94,6 +96,14 @@ def operations(lanes: int) -> Operations:
         return kind(kind, array, types.intp, kind), generate
 
     @intrinsic
+    def scaled(typing: Any, array: Any, index: Any, value: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            number = builder.load(_pointer(context, builder, array, *args[:2]), align=4)
+            return builder.fmul(_splat(builder, number, lanes), args[2])
+
+        return kind(array, types.intp, kind), generate
+
+    @intrinsic
     def nonzero(typing: Any, array: Any, index: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             values = builder.load(place(context, builder, array, *args), align=4)
@@ -103,7 +113,7 @@ def operations(lanes: int) -> Operations:
 
         return types.uint64(array, types.intp), generate
 
-    return Operations(zeros, load, store, add_to, broadcast_fma, nonzero)
+    return Operations(zeros, load, store, add_to, broadcast_fma, scaled, nonzero)
 
 
 class PairOperations(NamedTuple):

@@ -8,6 +8,8 @@ LANES, GROUP = 8, 8
 """Weights in a vector and vectors in a group: a patch is summed up group by group, in registers."""
 CHUNK = 256
 """About as many positions share a pass over the weights."""
+ABREAST = 16
+"""Slices whose synapses are summed up side by side."""
 WORD = 64
 """Positions whose units are tested together, one bit each, in lazy evaluation; a chunk is whole words."""
 

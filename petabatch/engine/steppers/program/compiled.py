@@ -17,11 +17,13 @@ from petabatch.kernels.cpu.ahead import compile_missing, name_of
 from petabatch.kernels.cpu.program import table as t
 from petabatch.kernels.cpu.program.loop import advance, advance_each
 from petabatch.kernels.cpu.program.operations import address_of_operation
-from petabatch.kernels.cpu.program.synapses import list_before
+from petabatch.kernels.cpu.program.synapses import carry_over, list_before
 from petabatch.kernels.cpu.program.team import ALL, ITEM, TICKETS
 from petabatch.kernels.cpu.rows import raised_in
 from petabatch.spec.part_errors import calling
 
+_FEW = 10
+"""Steps of a call that are too few to put what synapses add to side by side, slice after slice."""
 _NONE_LEFT = 2**62
 """Tickets taken and done, where none is left to take or to wait for."""
 
@@ -54,13 +56,18 @@ class CompiledProgram:
     def rows(self) -> np.ndarray:
         """The rows of the program; operations that are not compiled yet are compiled."""
         rows = np.array(self.tables.rows, np.int64).reshape(-1, t.COLUMNS)
-        several = rows[:, t.D] > 0 if self.tables.slices > 1 else np.zeros(len(rows), bool)
+        several = rows[:, t.TOGETHER] > 0
         alone = [(t.Op(code), False) for code in rows[:, t.CODE]]
         together = [(t.Op(code), True) for code in rows[several, t.CODE]]
         compile_missing({name_of(*one) for one in (*alone, *together)} | self._others)
         rows[:, t.KERNEL] = [address_of_operation(*one) for one in alone]
         rows[several, t.TOGETHER] = [address_of_operation(*one) for one in together]
         return rows
+
+    @cached_property
+    def _abreast(self) -> bool:
+        """Whether synapses are summed up in several slices at once."""
+        return bool(np.any((self.rows[:, t.CODE] == t.Op.SCATTER) & (self.rows[:, t.TOGETHER] != 0)))
 
     @property
     def _others(self) -> set[str]:
@@ -69,7 +76,7 @@ class CompiledProgram:
         if self.tables.lazy_rows:
             names.add("materialise")
         if self.tables.active:
-            names.add("list_before")
+            names |= {"list_before", "carry_over"}
         if self.tables.graph.plastic:
             names |= {"gradient", "products", "counts", "largest float32", "add float32"}
         return names
@@ -113,7 +120,11 @@ class CompiledProgram:
         rows, numbers, factors, addresses, arrays = section
         several = slice(None) if len(arrays) > 1 else slice(0)
         items, tickets, own = np.array([[0, len(rows), 0, 0, ALL]]), np.zeros(TICKETS, np.int64), [arrays]
-        whole = len(rows) == len(self.rows)
+        whole, abreast = len(rows) == len(self.rows), self._abreast and len(arrays) > 1
+        if abreast and last - first < _FEW:
+            rows, abreast = _synapses_alone(rows), False
+        if abreast:
+            carry_over(rows, arrays, False)
         looks = self.tables.look if whole else 0  # an operation alone stops at none
         if self.team is not None and whole and len(arrays) == 1:
             tables = space.for_threads(self.team.threads)
@@ -133,6 +144,8 @@ class CompiledProgram:
         try:
             if len(own) == 1 or self.team is None:
                 work(own[0])
+                if abreast:
+                    carry_over(rows, arrays, True)
                 return
             tasks = [self.team.pool.submit(work, arrays) for arrays in own]
             wait(tasks)
@@ -150,3 +163,10 @@ class CompiledProgram:
         layer = self.tables.graph.network.layers[names[0]]
         with calling(layer, " or ".join(f"layers.{name}" for name in names)):
             raise error
+
+
+def _synapses_alone(rows: np.ndarray) -> np.ndarray:
+    """Return rows in which synapses are summed up slice by slice."""
+    found = rows.copy()
+    found[np.isin(found[:, t.CODE], (t.Op.SCATTER, t.Op.LIST)), t.TOGETHER] = 0
+    return found

@@ -25,7 +25,7 @@ from petabatch.kernels.cpu.program.positions import background, bins, largest, u
 from petabatch.kernels.cpu.program.random import add_noise, add_shots, drop
 from petabatch.kernels.cpu.program.row import run_row
 from petabatch.kernels.cpu.program.spiking import spike
-from petabatch.kernels.cpu.program.synapses import list_active, scatter
+from petabatch.kernels.cpu.program.synapses import list_active, scatter, scatter_together
 from petabatch.kernels.cpu.program.table import HISTORY, OUT, A, B, C, D, E, F, G, H, Op
 from petabatch.kernels.cpu.program.together import project_together, synthesize_together
 from petabatch.kernels.cpu.program.transport import crop, extend, pool, project_units, reconstruct, spread
@@ -252,10 +252,21 @@ def _scatter(frame: int) -> None:
     scatter(c.row, c.arrays, c.step)
 
 
+@operation(Op.SCATTER, together=True)
+def _scatter_together(frame: int) -> None:
+    c = call_together_of(frame)
+    scatter_together(c.row, c.arrays, c.step)
+
+
 @operation(Op.LIST)
 def _list(frame: int) -> None:
     c = call_of(frame)
     list_active(c.row, c.arrays, c.step)
+
+
+@operation(Op.LIST, together=True)
+def _list_together(frame: int) -> None:
+    """Do nothing: synapses that are summed up in several slices at once read no list."""
 
 
 @operation(Op.LOOK)

@@ -64,7 +64,7 @@ class Op(IntEnum):
     beyond a CONSTANT one."""
     PROJECT = 4
     """OUT [units] = product of each unit's patch with the padded IN; A: geometry; B: panels; C: patches of
-    each unit's own. One of B and C is empty. D: 1 where it is made in several slices at once."""
+    each unit's own. One of B and C is empty."""
     SYNTHESIZE = 5
     """OUT [fine] = sum of the patches of the active units of IN; A: geometry; B: groups; C: own patches; D:
     panels of the same weights read from the other end, where one position's patch is the whole layer. E:
@@ -117,7 +117,8 @@ class Op(IntEnum):
     SCATTER = 22
     """OUT = sum over the synapses of the units of a list at A positions; B: where those of a unit start; C:
     their post units; D: weights; IN, E, F: lists as LIST writes them, of LOOKBACK steps ago; G: delays, if
-    not 0. What is delayed waits in OUT, that of step t in place t modulo its length."""
+    not 0. What is delayed waits in OUT, that of step t in place t modulo its length. Made in several slices
+    at once, it reads the activities H, and adds up in HISTORY, scratch of all slices."""
     LOOK = 23
     """OUT, float64, = duality gap of code D, image E and reconstruction F through patches of geometry A, at
     some steps; B: panels; C: patches of each unit's own; G: scratch, padded; H: where the next look begins,
@@ -130,7 +131,8 @@ class Op(IntEnum):
     B: their units."""
     LIST = 26
     """A list in OUT, int32, of the active units of IN, and in A of their activities; B: int32, where the next
-    list begins, and where each begins and ends: step t has place t modulo the number of places."""
+    list begins, and where each begins and ends: step t has place t modulo the number of places. In several
+    slices at once nothing is done: synapses that are summed up so read no list."""
     LARGEST = 27
     """OUT = the largest of each A features of IN."""
     BACKGROUND = 28

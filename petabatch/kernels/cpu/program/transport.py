@@ -32,8 +32,8 @@ from petabatch.kernels.cpu.simd import lowest_bit, operations
 from petabatch.kernels.cpu.sizes import GROUP, LANES, WORD
 
 _ZERO = np.float32(0)
-_, _, _, _, _, nonzero = operations(WORD)
-_, _, _, _, _, nonzero_vector = operations(LANES)
+*_, nonzero = operations(WORD)
+*_, nonzero_vector = operations(LANES)
 
 
 @njit(nogil=True, error_model="numpy")

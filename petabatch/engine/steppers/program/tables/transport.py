@@ -21,7 +21,7 @@ from petabatch.network.operations import (
     Scatter,
 )
 from petabatch.network.stages import row_tiles
-from petabatch.network.together import together
+from petabatch.network.together import abreast, together, waiting
 
 
 def copy(to: Writer, one: Copy) -> None:
@@ -74,7 +74,7 @@ def carry(to: Writer, one: Carry) -> None:
         to.weights[weights.names] = weights
         row |= {t.B: to.array(weights.names[one.scatter])}
         if to.slices > 1 and together(one):
-            row |= {t.D: _together(to, one, weights)}
+            row |= {t.TOGETHER: 1, t.D: _together(to, one, weights)}
     else:
         row |= {t.C: to.array(one.weights)}
     if one.scatter and one.source.lookback == 0 and one.source.key in to.active_bits:
@@ -95,6 +95,9 @@ def list_active(to: Writer, one: List) -> None:
     # One list more than are kept: a list that does not fit at the end of the room begins at its start.
     to.scratch |= {units: (places + 1) * count, values: (places + 1) * count, ends: 1 + 2 * places}
     row = {t.A: to.array(values), t.B: to.array(ends)}
+    readers = [s for s in to.program.operations if isinstance(s, Scatter) and s.active == one.out]
+    if to.slices > 1 and one.layer not in to.kept and all(abreast(to.graph, s) for s in readers):
+        row |= {t.TOGETHER: 1}
     to.row(t.Op.LIST, replace(one, out=units), {**to.read(one.source), **row}, ())
 
 
@@ -106,6 +109,11 @@ def scatter(to: Writer, one: Scatter) -> None:
     delays = f"connections/{one.connection}/delays"
     if delays in to.graph.variables:
         row |= {t.G: to.array(delays)}
+    if to.slices > 1 and abreast(to.graph, one):
+        room = f"{one.out}, of slices side by side"
+        units = prod(to.graph.network.layers[to.graph.network.connections[one.connection].pre].shape)
+        to.scratch[room] = waiting(to.graph, one) + units
+        row |= {t.TOGETHER: 1, t.H: to.array(one.source.key), t.HISTORY: to.array(room)}
     to.row(t.Op.SCATTER, one, {t.LOOKBACK: one.source.lookback, t.A: one.positions, **row}, ())
 
 
