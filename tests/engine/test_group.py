@@ -202,4 +202,6 @@ def test_short_calls_arrange_a_group_once_on_each_thread(monkeypatch: pytest.Mon
         monkeypatch.setattr(CompiledProgram, "sections", counted)
         for _ in range(100):
             sim.step()
-    assert arranged <= 4 * 2 + 1  # at most four groups, of which each has been on both threads; one to compile
+    assert (
+        arranged <= 4 * 2 + 1
+    )  # at most four groups, of which each has been on both threads; one to compile

@@ -325,7 +325,6 @@ def test_initialisers_that_only_the_engine_makes_are_no_choices() -> None:
     assert "" not in Initial.choices()
 
 
-
 def test_schedules_are_printed_without_a_count_of_one_and_stored_with_it() -> None:
     assert [str(every) for every in (DISPLAY, STEP, NEVER, Every(10, "displays"))] == [
         "display", "step", "never", "10 displays",
