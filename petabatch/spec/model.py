@@ -143,7 +143,7 @@ class Part(Model):
 
     @classmethod
     def named(cls) -> dict[str, list[type[Part]]]:
-        """Return the same with all classes of a type; classes that inherit it, or have an empty one, are no choice."""
+        """Return the same with all classes of a type, but for those that inherit it or have an empty one."""
         found: dict[str, list[type[Part]]] = {}
         for part in _subclasses(cls):
             default = part.model_fields["type"].default if "type" in inspect.get_annotations(part) else None

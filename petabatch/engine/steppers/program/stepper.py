@@ -198,7 +198,7 @@ class ProgramStepper(Stepper):
             moving, step = [n for n, at in zip(moving, stopped, strict=True) if not at], made
 
     def _joined_with(self, slices: Sequence[ProgramStepper], space: Workspace) -> Joined:
-        """Return what these slices are advanced by on the thread of `space`; kept while they stay the same."""
+        """Return what these slices are advanced by on the thread of `space`; kept while they are the same."""
         known = self._joined.get(space)
         if known is None or known.slices != slices:
             calls, bounds = self.tables.calls, [one.bound for one in slices]
@@ -311,7 +311,7 @@ class ProgramStepper(Stepper):
             for label, section in zip(self.tables.labels, sections, strict=True)
         ]
         if self.tables.calls:
-            between = self._joined_with(slices).between
+            between = self._joined_with(slices, space).between
             for at, job in zip(self.tables.calls, between, strict=True):
                 jobs.append((at.call.label, partial(_each, job.advance, range(now + 1, last + 1))))
         self.compiled.list_active(sections, now)
