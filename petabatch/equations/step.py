@@ -66,6 +66,10 @@ class Step:
     seen: Expression
     """What the activity is without spikes, in names of the equations."""
 
+    def __hash__(self) -> int:
+        """Return that of the object, of which there is one for the same texts."""
+        return id(self)
+
     @cached_property
     def names(self) -> frozenset[str]:
         """All names that lines read."""

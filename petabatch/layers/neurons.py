@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -93,7 +94,7 @@ class Neurons(Layer):
     def _check_size(self) -> None:
         """Check that its step is not more than a row function can have."""
         wrong = WrongTexts()
-        form, updates = self._form, (self.every, self.offset)
+        form, updates = self._form_of(self.step), (self.every, self.offset)
         if updates != (STEP, 0):
             error = EquationError(
                 "equations advance in each step", None, expected='every = "step", offset = 0'
@@ -140,9 +141,8 @@ class Neurons(Layer):
     @property
     def generated(self) -> str:
         """The source of the row function."""
-        form = self._form
-        numbers = [name for name, _, _ in form.parameters]
-        return row_source(self.step, numbers, form.variables, self._inputs, form.draws)
+        step = self.step
+        return _source(step, self._form_of(step), self._inputs_of(step))
 
     @property
     def channels(self) -> Mapping[str, tuple[int, float]]:  # type: ignore[override]  # of other layers, of a type
@@ -188,20 +188,26 @@ class Neurons(Layer):
     def compiled_rule(self) -> CompiledRule:
         """Return the generated row function."""
         step = self.step
-        names = tuple(name for name, _, _ in self._form.parameters[1:])
+        form = self._form_of(step)
+        names = tuple(name for name, _, _ in form.parameters[1:])
         derived = _Derived(step, names, tuple(self._values.items()), self.refractory or 0.0)
-        draws: tuple[Draw, ...] = tuple(self.draws.values())
-        row = RowFunction(row_function(self.generated), self._form, (), draws, derived)
+        normal: Draw = "normal"
+        draws = (normal,) * len(form.draws)
+        source = _source(step, form, self._inputs_of(step))
+        row = RowFunction(row_function(source), form, (), draws, derived)
         return CompiledRule("row", memory=True, row=row)
 
     def variables(self) -> Sequence[Variable]:
         """Declare the variables, the steps of the refractory time left, and parameters of each unit."""
+        return self._variables_of(self.step)
+
+    def _variables_of(self, step: Step) -> Sequence[Variable]:
         found = []
-        for name in self.step.system.variables:
+        for name in step.system.variables:
             one = self.start.get(name, 0.0)
             initial = one if isinstance(one, float) else 0.0
             found.append(Variable(name, self.shape, LAYER_DIMS, f"variable of d{name}/dt", initial=initial))
-        if self.step.rests:
+        if step.rests:
             text = "steps left of the refractory time"
             found.append(Variable(LEFT, self.shape, LAYER_DIMS, text, units="steps"))
         units = (name for name, one in self.parameters.items() if not isinstance(one, float))
@@ -242,7 +248,7 @@ class Neurons(Layer):
         """Make the lines of a step on whole arrays."""
         step, xp = self.step, ctx.xp
         values: dict[str, Any] = {**step.numbers(self._values, ctx.dt, self.refractory or 0.0), **state}
-        values |= dict(zip(self._inputs, drive, strict=True))
+        values |= dict(zip(self._inputs_of(step), drive, strict=True))
         values |= {"A": previous, "t": (ctx.step - 1) * ctx.dt}
         for name in self.draws:
             noise = np.stack([drawn(self, ctx, name, number) for number in ctx.slices])
@@ -271,19 +277,24 @@ class Neurons(Layer):
         """The parameters that are numbers."""
         return {name: value for name, value in self.parameters.items() if isinstance(value, float)}
 
-    @property
-    def _inputs(self) -> tuple[str, ...]:
-        """What lines call the input of each buffer."""
-        return (*(f"{name}__in" for name in self.step.system.variables), *self.currents)
+    def _inputs_of(self, step: Step) -> tuple[str, ...]:
+        """Return what lines call the input of each buffer."""
+        return (*(f"{name}__in" for name in step.system.variables), *self.currents)
 
-    @property
-    def _form(self) -> Form:
-        step = self.step
+    def _form_of(self, step: Step) -> Form:
         numbers = [name for name in step.numbers(self._values, 1.0, 0.0) if name != "dt"]
         parameters = tuple((name, "float", 0) for name in ("dt", *numbers))
-        variables = tuple(variable.name for variable in self.variables())
+        variables = tuple(variable.name for variable in self._variables_of(step))
         variables += (BEFORE,) if "A" in step.names else ()
-        return Form(parameters, variables, self.buffers, tuple(self.draws), "t" in step.names)
+        buffers = len(step.system.variables) + len(self.currents)
+        return Form(parameters, variables, buffers, step.noises, "t" in step.names)
+
+
+@lru_cache(maxsize=256)
+def _source(step: Step, form: Form, inputs: tuple[str, ...]) -> str:
+    """Return the source of a row function; slices that differ in numbers share it."""
+    numbers = [name for name, _, _ in form.parameters]
+    return row_source(step, numbers, form.variables, inputs, form.draws)
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from petabatch.network.levels import delivers, find_levels
 from petabatch.network.method import check_kernel
 from petabatch.network.over_time import check_over_time
 from petabatch.network.pool import check_pool
-from petabatch.network.slices import check_fits, check_slices, first_of_seeds, own_values
+from petabatch.network.slices import check_fits, check_slices, first_of_seeds, own_values, sliced
 from petabatch.network.until import check_until
 from petabatch.spec.network import Network
 from petabatch.spec.parts import Connection, Layer, Wiring
@@ -61,15 +61,8 @@ def build(network: Network) -> Graph:
         raise ParamsError(problems)
     edges = {name: _edges(network, name, wirings, levels) for name in network.layers}
     graph = Graph(network, levels, edges, wirings, _depths(network, edges, levels))
-    problems = (
-        check_synapses(graph)
-        or check_potentials(graph)
-        or check_common_depths(graph)
-        or check_constant_input(graph)
-        or check_kernel(graph)
-        or check_rows(graph)
-    )
-    if problems:
+    problems = check_synapses(graph) or check_potentials(graph) or check_common_depths(graph)
+    if problems := problems or _number_problems(graph):
         raise ParamsError(problems)
     return graph
 
@@ -129,6 +122,31 @@ def with_numbers(graph: Graph, network: Network) -> Graph:
     """Return the graph of a network that differs in numbers alone."""
     edges = {name: _edges(network, name, graph.wirings, graph.levels) for name in network.layers}
     return replace(graph, network=network, edges=edges)
+
+
+def with_numbers_of_slice(graph: Graph, number: int) -> Graph:
+    """Return the graph of a slice, with what does not depend on its values taken over.
+
+    The values are valid each by itself, see `check_slices`. Raises ParamsError when the network is not.
+    """
+    network = sliced(graph.network, number)
+    if any(map(_draws, own_values(graph.network, number))):
+        return build(network)
+    found = replace(with_numbers(graph, network), known_synapses=graph.synapses)
+    if problems := _number_problems(found):
+        raise ParamsError(problems)
+    return found
+
+
+def _draws(path: str) -> bool:
+    """Return whether wirings and synapses may depend on the value of a key path."""
+    kind, *keys = path.split(".")
+    return kind == "run" or (kind == "connections" and keys[1:] != ["strength"])
+
+
+def _number_problems(graph: Graph) -> list[Problem]:
+    """Return what is wrong with the numbers of a network as a whole."""
+    return check_constant_input(graph) or check_kernel(graph) or check_rows(graph)
 
 
 def _wire(network: Network, problems: list[Problem]) -> dict[str, Wiring]:

@@ -41,6 +41,8 @@ class Graph:
     """Of every connection, delivering or not."""
     depth: Mapping[str, int]
     """Steps of activity each layer keeps."""
+    known_synapses: Mapping[str, Synapses] | None = None
+    """Those of a graph that differs in other numbers."""
 
     @cached_property
     def order(self) -> list[list[str]]:
@@ -93,8 +95,10 @@ class Graph:
         return {name: c.owner for name, c in self.network.connections.items() if c.owner is not None}
 
     @cached_property
-    def synapses(self) -> dict[str, Synapses]:
+    def synapses(self) -> Mapping[str, Synapses]:
         """Single synapses by connection."""
+        if self.known_synapses is not None:
+            return self.known_synapses
         run, found = self.network.run, {}
         several = len(first_of_seeds(self.network)) > 1
         for name, wiring in self.wirings.items():

@@ -15,14 +15,14 @@ from functools import cached_property
 from petabatch.errors import ParamsError, Problem
 from petabatch.kernels.cuda.device import Limits
 from petabatch.network import lazy_codes
-from petabatch.network.build import build, with_numbers
+from petabatch.network.build import with_numbers, with_numbers_of_slice
 from petabatch.network.features import split_layers
 from petabatch.network.graph import Graph
 from petabatch.network.method import Method, choose, of_part
 from petabatch.network.numbers import is_source
 from petabatch.network.over_time import at_step, next_change, values_at
 from petabatch.network.recordings import Recording, recordings_of
-from petabatch.network.slices import own_values, sliced
+from petabatch.network.slices import own_values
 from petabatch.network.until import next_look
 from petabatch.spec.parts import ImageLayer
 from petabatch.spec.schedule import Every, fires, next_fire
@@ -145,7 +145,7 @@ class Plan:
             return self
         if own not in self._plans:
             try:
-                graph = build(sliced(network, number))
+                graph = with_numbers_of_slice(self.graph, number)
             except ParamsError as error:
                 named = [replace(one, message=f"slice {number}: {one.message}") for one in error.problems]
                 raise ParamsError(named) from None

@@ -42,6 +42,8 @@ def side_by_side(graph: Graph, program: Program) -> tuple[tuple[Operation, ...],
     if program.interpreted or program.joined:
         return ()
     found: dict[int, list[Operation]] = {}
+    if all(_multiply_adds(one) < _WORTH for one in program.operations):
+        return ()
     for one, stage in zip(program.operations, find_stages(graph, program), strict=True):
         if _multiply_adds(one) >= _WORTH:
             found.setdefault(stage, []).append(one)

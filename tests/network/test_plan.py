@@ -1,9 +1,12 @@
-"""The plan: periods that are derived where the params file names none."""
+"""The plan: periods that are derived where the params file names none, and plans of slices."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+import petabatch
 from petabatch.network.build import build
 from petabatch.network.plan import schedule
 from support.networks import images, lca_network
@@ -14,3 +17,44 @@ def test_very_short_displays_are_flushed_as_often_as_checkpoints_are_saved(displ
     """Each flush writes a file, which has to be merged later."""
     plan = schedule(build(lca_network(images(1, 1, (8, 8, 1)), features=2, patch=(2, 2), display=display)))
     assert (plan.flush, plan.checkpoint) == (flush, flush)
+
+
+NODES = """
+[run]
+batch = 1
+display = 4
+displays = 1
+
+[layers.nodes]
+type = "neurons"
+shape = [1, 1, 6]
+equations = "dx/dt = (k + coupling - x) / 10"
+parameters = { k = 0.5 }
+currents = ["coupling"]
+
+[connections.tracts]
+type = "sparse"
+pre = "nodes"
+post = "nodes"
+target = "coupling"
+probability = 0.5
+init = { type = "uniform", low = 0.0, high = 1.0 }
+"""
+
+
+@pytest.mark.parametrize(
+    ("key", "values", "shared"),
+    [
+        ("layers.nodes.parameters.k", [0.5, 0.7], True),
+        ("connections.tracts.strength", [0.5, 0.7], True),
+        ("run.dt", [0.5, 1.0], False),
+    ],
+)
+def test_slices_share_synapses_unless_their_values_may_draw_others(
+    key: str, values: list[float], shared: bool, tmp_path: Path
+) -> None:
+    file = tmp_path / "nodes.toml"
+    file.write_text(NODES, "utf-8")
+    plan = schedule(build(petabatch.load(file, [f"sweep.{key}={values}"]).network))
+    first, second = (plan.of_slice(number).graph.synapses["tracts"] for number in range(2))
+    assert (first is second) == shared

@@ -39,6 +39,7 @@ UNITS, PARAMETERS, STEP, ARRAYS = range(4)
 """Columns of the table; the last is the first of the arrays."""
 
 
+@cache
 def row_address(function: Callable[..., None], form: Form) -> int:
     """Return the address of a row function compiled for float32, as `call_at` takes it.
 

@@ -47,10 +47,14 @@ class CompiledProgram:
         self.tables = tables
         self.drives = np.array(tables.drives, np.int64).reshape(-1, t.DRIVES)
         self._sources = np.array(tables.sources, np.int64).reshape(-1, 3)
-        self._items = np.array(tables.items, np.int64).reshape(-1, ITEM)
         self._advance = advance if tables.slices > 1 else advance_each
         self.team: Rows | None = None
         """Threads that work on a slice together, when there are more threads than slices."""
+
+    @cached_property
+    def _items(self) -> np.ndarray:
+        """What threads that work on a slice together take."""
+        return np.array(self.tables.items, np.int64).reshape(-1, ITEM)
 
     @cached_property
     def rows(self) -> np.ndarray:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
@@ -83,13 +84,12 @@ class Tables(Writer):
         self._like: Tables | None = None
         self.threads = threading.local()
         """What each thread keeps for the program."""
-        spans, parts = [], []
+        self._spans = []
+        """The rows of each operation."""
         for operation in program.operations:
             begin = len(self.rows)
             _WRITE[type(operation)](self, operation)
-            spans.append((begin, len(self.rows)))
-            parts.append(parts_of(operation, self.rows[begin:], graph.network.layers))
-        begin = len(self.rows)
+            self._spans.append((begin, len(self.rows)))
         for column, term in enumerate(measured):
             row = {t.OUT: self.array(f"layers/{term.layer}/A"), t.A: column, t.B: NORMS[term.norm]}
             self.row(t.Op.MEASURE, Measure(f"layers/{term.layer}/A"), row, ())
@@ -97,10 +97,19 @@ class Tables(Writer):
             transport.copy(self, one)
         self.look = looks.look(self, program.look) if program.look is not None else 0
         """The array that a LOOK writes, 0 if there is none."""
-        self.items = items_of(spans, parts, find_stages(graph, program), (begin, len(self.rows)))
-        """What threads that make the steps of a slice together take, see `kernels/cpu/program/team.py`."""
         self.worth_sharing = bool(side_by_side(graph, program))
         """Whether there is enough to do side by side."""
+
+    @cached_property
+    def items(self) -> list[tuple[int, ...]]:
+        """What threads that make the steps of a slice together take, see `kernels/cpu/program/team.py`."""
+        layers, operations = self.graph.network.layers, self.program.operations
+        parts = [
+            parts_of(one, self.rows[begin:end], layers)
+            for one, (begin, end) in zip(operations, self._spans, strict=True)
+        ]
+        end = self._spans[-1][1] if self._spans else 0
+        return items_of(self._spans, parts, find_stages(self.graph, self.program), (end, len(self.rows)))
 
     @property
     def workspace_of(self) -> Tables:
