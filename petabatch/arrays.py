@@ -39,6 +39,9 @@ def as_numpy(name: str, value: Any, expected: str = EXPECTED) -> np.ndarray:
         raise ArgumentError(name, "this tensor requires gradients", described(value), expected, hint)
     if isinstance(value, str | bytes | dict | set) or value is None:
         raise ArgumentError(name, "this is not an array", value, expected)
+    if _is_dataset(value):
+        hint = "a data set is the `data` of petabatch.sources.Dataset; petabatch.encode takes it as it is"
+        raise ArgumentError(name, "this is not an array", value, expected, hint)
     array = _on_host(name, value, expected)
     if array.dtype.name == "bfloat16":  # of JAX; numpy has no such numbers
         array = array.astype(np.float32)
@@ -94,6 +97,20 @@ def _library(given: Any) -> Any:
         return given.__array_namespace__()
     space = sys.modules.get(type(given).__module__.partition(".")[0])  # torch
     return space if hasattr(space, "asarray") else None
+
+
+def _is_dataset(value: Any) -> bool:
+    """Return whether a value only gives items by number, as data sets of torch do.
+
+    numpy would ask for items until there is an IndexError, which these may never raise.
+    """
+    if is_array(value) or isinstance(value, Sequence) or not hasattr(value, "__getitem__"):
+        return False
+    try:
+        memoryview(value)
+    except TypeError:
+        return True
+    return False
 
 
 def _stacked(name: str, values: Sequence[Any], expected: str) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -147,6 +148,28 @@ def test_masked_values_are_refused_and_an_empty_mask_is_none() -> None:
 def test_what_is_no_array_is_named(value: Any) -> None:
     with pytest.raises(ArgumentError, match=r"(?s)^name.*found: .*expected: an array of numbers"):
         as_numpy("name", value)
+
+
+class Endless:
+    """A data set as those of torch: it has a length, and an item for any number."""
+
+    asked = 0
+
+    def __len__(self) -> int:
+        return 3
+
+    def __getitem__(self, number: int) -> np.ndarray:
+        self.asked += 1
+        assert self.asked < 10, "items are asked for without end"
+        return DATA[0]
+
+
+def test_a_data_set_in_place_of_an_array_is_refused_without_reading_it() -> None:
+    data = Endless()
+    with pytest.raises(TableError, match=r"(?s)not an array.*petabatch\.sources\.Dataset"):
+        ImageArray(data=data)
+    assert data.asked == 0
+    assert as_numpy("data", (ctypes.c_float * 3)(1, 2, 3)).tolist() == [1, 2, 3]
 
 
 def test_numbers_of_numpy_and_paths_are_those_of_python(tmp_path: Path) -> None:
