@@ -35,10 +35,12 @@ class Axis:
     margin: int = 0
     """Number of coarse units beyond each end that own a patch (mirror or constant border of the coarse
     layer)."""
+    lead: int = 0
+    """Fine units in front of those that lie under the first coarse unit."""
 
     def start(self, unit: int) -> int:
         """Return the first fine index of the patch of coarse unit `unit`; negative in the margin."""
-        return self.stride * unit - (self.size - self.stride) // 2
+        return self.lead + self.stride * unit - (self.size - self.stride) // 2
 
     @cached_property
     def units(self) -> int:

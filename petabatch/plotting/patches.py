@@ -177,7 +177,8 @@ def _projected(upper: Dictionary, lower: Dictionary) -> Dictionary:
 def _through(upper: Axis, lower: Axis) -> Axis:
     """Return the axis of patches of patches."""
     size = (upper.size - 1) * lower.stride + lower.size
-    return _Composed(upper.coarse, lower.fine, upper.stride * lower.stride, size, 0, upper, lower)
+    stride = upper.stride * lower.stride
+    return _Composed(upper.coarse, lower.fine, stride, size, upper=upper, lower=lower)
 
 
 @dataclass(frozen=True)

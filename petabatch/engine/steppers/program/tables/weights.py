@@ -7,22 +7,11 @@ from dataclasses import dataclass, replace
 from petabatch.geometry import Axis, Patches
 
 
-@dataclass(frozen=True)
-class Margined(Axis):
-    """An axis whose margin is made of units like others."""
-
-    beyond: int = 0
-
-    def start(self, unit: int) -> int:
-        """Return the first fine index of the patch of a unit, the first of the margin being 0."""
-        return super().start(unit - self.beyond)
-
-
 def with_margin_as_units(p: Patches) -> Patches:
     """Return the geometry in which units beyond the edge count as units."""
     if not (p.y.margin or p.x.margin):
         return p
-    y, x = (Margined(a.units, a.fine, a.stride, a.size, 0, a.margin) for a in (p.y, p.x))
+    y, x = (Axis(a.units, a.fine, a.stride, a.size, lead=-a.margin * a.stride) for a in (p.y, p.x))
     return replace(p, y=y, x=x)
 
 
