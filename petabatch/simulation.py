@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -149,6 +149,7 @@ def resume(
     quiet: bool = False,
     device: Literal["cpu", "gpu"] | None = None,
     features: int | None = None,
+    rows: int | None = None,
     changed_input: bool = False,
     retry_failed: bool = False,
     objects: Sequence[object] = (),
@@ -161,8 +162,8 @@ def resume(
         The run directory.
     threads, mpi, quiet
         As for `run`.
-    device, features
-        The device, and the number of ranks over which features are split, where they are to change.
+    device, features, rows
+        The device, and the numbers of ranks over which features or rows are split, where they are to change.
     changed_input
         Whether the run is resumed even if its input files have changed.
     retry_failed
@@ -191,8 +192,11 @@ def resume(
     ...
     petabatch.errors.AlreadyDone: ...: this run is already done: it has reached step ...
     """
-    if features is not None:
-        features = whole_number("features", features, 1)
+    parts = {
+        name: whole_number(name, count, 1)
+        for name, count in (("features", features), ("rows", rows))
+        if count is not None
+    }
     with shown(quiet):
         comm = connected(mpi)
         directory: RunDirectory = comm.broadcast(RunDirectory.open(Path(path)) if comm.rank == 0 else None)
@@ -208,7 +212,7 @@ def resume(
                     refuse_unnamed(directory)
                 comm.barrier()
                 with shared_errors(comm):
-                    loaded = _reload(directory, device, features, changed_input, objects)
+                    loaded = _reload(directory, device, parts, changed_input, objects)
                     assert_same_software(comm, loaded)
                     if is_in_waves(directory):
                         resume_waves(directory, loaded, comm, changed_input, retry_failed, threads, quiet)
@@ -256,7 +260,7 @@ def _run(
         with to_file(directory.log, comm.rank):
             if comm.rank == 0:
                 log_notes(engine.readers)
-                whole = loaded.network.parallel.features == 1  # otherwise this rank has a part of the weights
+                whole = not loaded.network.parallel.split  # otherwise this rank has a part of the arrays
                 log_advice(engine.features.whole_plan, engine.state.arrays if whole else {})
             session = RunSession(directory, loaded, engine, comm, claim, evaluation)
             session.checkpoint()
@@ -323,13 +327,13 @@ def _inputs_in_place() -> Iterator[None]:
 def _reload(
     directory: RunDirectory,
     device: Literal["cpu", "gpu"] | None,
-    features: int | None,
+    parts: Mapping[str, int],
     changed_input: bool,
     objects: Sequence[object],
 ) -> Loaded:
-    """Return the network of an existing run, with another device or other features where they are given."""
+    """Return the network of an existing run, with another device or another split where they are given."""
     loaded = reloaded(directory, changed_input, objects)
-    if features is not None:
-        parallel = loaded.network.parallel.model_copy(update={"batch": None, "features": features})
+    if parts:
+        parallel = loaded.network.parallel.model_copy(update={"batch": None, **parts})
         loaded = replace(loaded, network=loaded.network.model_copy(update={"parallel": parallel}))
     return loaded.on(device)

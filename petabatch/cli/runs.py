@@ -74,6 +74,9 @@ def resume(
     features: Annotated[
         int | None, typer.Option(min=1, help="Ranks to split features over (default: unchanged).")
     ] = None,
+    rows: Annotated[
+        int | None, typer.Option(min=1, help="Ranks to split rows over (default: unchanged).")
+    ] = None,
     changed_input: Annotated[
         bool, typer.Option("--changed-input", help="Resume even if input files have changed.")
     ] = False,
@@ -97,6 +100,7 @@ def resume(
         quiet=quiet,
         device=device,
         features=features,
+        rows=rows,
         changed_input=changed_input,
         retry_failed=retry_failed,
     )

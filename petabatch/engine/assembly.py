@@ -7,10 +7,11 @@ from functools import cached_property
 from typing import Any
 
 from petabatch.engine.engine import Engine
+from petabatch.engine.feature_split import FeatureSplit
 from petabatch.engine.features import AllFeatures, Features
 from petabatch.engine.fitting import fitted_sources, to_be_fitted, with_sources
 from petabatch.engine.gpu.choose import choose
-from petabatch.engine.split import Split
+from petabatch.engine.row_split import RowSplit
 from petabatch.kernels.cuda.device import Device
 from petabatch.network.build import build
 from petabatch.network.capacity import check_capacity
@@ -25,7 +26,7 @@ class Assembly:
     """All that an engine is made of."""
 
     plan: Plan
-    """That of all features."""
+    """That of whole slices."""
     comm: Comm
     """All ranks."""
     threads: int | None = None
@@ -88,14 +89,17 @@ class Assembly:
 
     @cached_property
     def place(self) -> Grid:
-        """The place of this rank among those with other slices and other features; collective."""
-        return grid(self.comm, self.network.parallel.batch, self.network.parallel.features)
+        """The place of this rank among those with other slices and other parts of them; collective."""
+        parallel = self.network.parallel
+        return grid(self.comm, parallel.batch, parallel.parts, "rows" if parallel.rows > 1 else "features")
 
     @cached_property
     def features(self) -> Features:
-        """The features of this rank; collective."""
+        """What this rank has of its slices; collective."""
+        if self.network.parallel.rows > 1:
+            return RowSplit(self.plan, self.place)
         split = self.network.parallel.features > 1
-        return Split(self.plan, self.place.features) if split else AllFeatures(self.plan)
+        return FeatureSplit(self.plan, self.place.group) if split else AllFeatures(self.plan)
 
     @property
     def slices(self) -> range:
@@ -107,7 +111,7 @@ class Assembly:
         return replace(self, plan=replace(self.plan, **changes))
 
     def engine(self, slices: range | None = None) -> Engine:
-        """Return the engine of this rank, with its slices or others, its share of the features; collective.
+        """Return the engine of this rank, with its slices or others, its part of them; collective.
 
         Its state is not set: see `Engine.start` and `Engine.resume`.
         """

@@ -80,7 +80,7 @@ class Engine:
         features: Features | None = None,
         slices: range | None = None,
     ) -> None:
-        """Allocate the state; `comm` are the ranks with the same part of the `features`, by default all.
+        """Allocate the state; `comm` are the ranks with the same part of other slices, by default all.
 
         `slices` are those that this rank has, by default its share of them.
         """
@@ -90,7 +90,7 @@ class Engine:
         mine = slices or range(*share(self.plan.graph.network.batch, comm.rank, comm.size))
         lo, hi = mine.start, mine.stop
         self.state = State(self.plan.graph, self.plan.variables, lo, hi)
-        self.updates = Updates(self.plan, self.features, comm, self.state)
+        self.updates = Updates(self.plan, self.features, self.features.learners(comm), self.state)
         self.step = 0
         self.blocking_io = BlockingIO()
         self.warm_up = WarmUp()
@@ -303,8 +303,7 @@ class Engine:
         self.groups = self._grouped[stop - self.step < self.plan.lane_steps]
         waiting = deque((group, self.step) for group in self.groups)
         # Slices whose parts meet those of other ranks begin in the same order on all of them.
-        joined = self.plan.method.stepper == "program" and bool(self.plan.method.program.joined)
-        turns = 1 < self.workers < len(self.groups) and not joined
+        turns = 1 < self.workers < len(self.groups) and self.features.group.size == 1
         workers = [pool.submit(self._work, waiting, stop, turns) for _ in range(self.workers)]
         reduction = self.updates.reduction
         try:

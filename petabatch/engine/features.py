@@ -1,4 +1,4 @@
-"""The features of a rank: all of them, or a part that other ranks complete."""
+"""What a rank has of its slices: the whole, or a part of their features or rows that others complete."""
 
 from __future__ import annotations
 
@@ -9,19 +9,25 @@ from typing import Any, Protocol
 import numpy as np
 
 from petabatch.engine.recorder import Record
+from petabatch.geometry import Patches
 from petabatch.network.plan import Plan
+from petabatch.parallel.comm import Comm, Serial
 from petabatch.spec.compiled import Term
 from petabatch.spec.parts import Probe, Reading
 from petabatch.variable import Array
 
 
 class Features(Protocol):
-    """What the engine asks of the features that a rank has; see `split.Split`."""
+    """What the engine asks of what a rank has of its slices; see `split.Split`."""
 
     plan: Plan
-    """That of this rank's features."""
+    """That of this rank's part."""
     whole_plan: Plan
-    """That of all features."""
+    """That of whole slices."""
+    group: Comm
+    """The ranks that share the slices."""
+    terms: int
+    """Products of a slice that an exact sum adds up, in different ranks."""
     together: bool
     """All slices of a rank form one lane, and one message carries their partial sums."""
     writes: bool
@@ -29,6 +35,12 @@ class Features(Protocol):
 
     def joins(self, pre: str, post: str) -> bool:
         """Return whether what a connection delivers is a partial sum over features."""
+
+    def learners(self, comm: Comm) -> Comm:
+        """Return the ranks over which what weights learn from is summed; `comm` have other slices."""
+
+    def surrounded(self, fine: Array, p: Patches, tag: int) -> tuple[Array, Patches]:
+        """Return a layer with all that patches reach of it, and their geometry on it; collective."""
 
     def add(self, part: Array) -> Array:
         """Return the sum of the parts of all ranks of the group; collective."""
@@ -45,32 +57,41 @@ class Features(Protocol):
     def all_of(
         self, connection: str, arrays: Mapping[str, Array], tag: int = 0
     ) -> AbstractContextManager[Mapping[str, Array]]:
-        """Have arrays of a connection, by their names, with all features within the block; then write them.
+        """Have arrays of a connection, by their names, as a whole within the block; then write them.
 
         Collective for each `tag`.
         """
 
     def part(self, arrays: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
-        """Return this rank's features of the arrays of a checkpoint."""
+        """Return this rank's part of the arrays of a checkpoint."""
 
     def whole(self, arrays: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
-        """Return the arrays with all features, on ranks that write; collective."""
+        """Return the whole arrays, on ranks that write; collective."""
 
     def records(self, records: Sequence[Record]) -> Sequence[Record]:
-        """Return what was recorded of all features, on ranks that write; collective."""
+        """Return what was recorded of whole slices, on ranks that write; collective."""
 
 
 class AllFeatures:
     """Every rank has all features of its slices."""
 
-    together, writes = False, True
+    together, writes, terms = False, True, 1
 
     def __init__(self, plan: Plan) -> None:
         self.plan = self.whole_plan = plan
+        self.group: Comm = Serial()
 
     def joins(self, pre: str, post: str) -> bool:
         """No sum is partial."""
         return False
+
+    def learners(self, comm: Comm) -> Comm:
+        """Return the ranks with other slices."""
+        return comm
+
+    def surrounded(self, fine: Array, p: Patches, tag: int) -> tuple[Array, Patches]:
+        """Return the layer, which is whole."""
+        return fine, p
 
     def add(self, part: Array) -> Array:
         """Return the sum, which is whole."""

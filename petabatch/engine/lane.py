@@ -61,7 +61,9 @@ class Lane:
         self._values, plan = self._values_at(step), self._base.at_step(step)
         arrays, ctx, slices, backend = self.arrays, self.ctx, self.slices, self.backend
         self.plan = plan
-        self.signals = Signals(plan.graph, self.kernels, arrays, self._margins, self._features)
+        self.signals = Signals(
+            plan.graph, self.kernels, arrays, self._margins, self._features, self.lanes.start
+        )
         bound = Binding(plan, arrays, self.signals, ctx, backend, self.lanes)
         peers = backend.peers(self.lanes)
         if peers is not None:

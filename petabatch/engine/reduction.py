@@ -27,8 +27,10 @@ class Pending(Protocol):
 class Reduction(ABC):
     """Sums arrays over the slices of all ranks; what arrives may be the sums of an earlier call."""
 
-    def __init__(self, state: State, sums: Sums) -> None:
+    def __init__(self, state: State, sums: Sums, terms: int = 1) -> None:
+        """Sum over the ranks of `sums`, which have so many terms of each slice."""
         self.state, self.sums = state, sums
+        self._terms = state.graph.network.batch * terms
         self.start: Callable[[dict[str, Array], Sums, int, int], Pending] = ExactSum
         """Starts a sum over ranks: of named arrays, with the number of slices and the first local one."""
 
@@ -54,7 +56,7 @@ class Reduction(ABC):
         """Finish what is under way and keep it in the state, for a checkpoint."""
 
     def _begin(self, parts: dict[str, Array]) -> Pending:
-        return self.start(parts, self.sums, self.state.graph.network.batch, self.state.lo)
+        return self.start(parts, self.sums, self._terms, self.state.lo)
 
 
 class Exact(Reduction):
@@ -64,8 +66,7 @@ class Exact(Reduction):
         self, group: int, update: int, parts: Mapping[str, Array], late: Mapping[str, str]
     ) -> Mapping[str, Array]:
         """Return them; nothing overlaps with them, so no side stream is needed."""
-        batch = self.state.graph.network.batch
-        return ExactSum(dict(parts), self.sums, batch, self.state.lo).wait()
+        return ExactSum(dict(parts), self.sums, self._terms, self.state.lo).wait()
 
 
 class Overlapped(Reduction):
@@ -76,8 +77,8 @@ class Overlapped(Reduction):
     depend on a rank's time in which order it sends them, which must be the same on all ranks.
     """
 
-    def __init__(self, state: State, sums: Sums) -> None:
-        super().__init__(state, sums)
+    def __init__(self, state: State, sums: Sums, terms: int = 1) -> None:
+        super().__init__(state, sums, terms)
         self._under_way: tuple[Pending, Mapping[str, str]] | None = None
 
     def __call__(

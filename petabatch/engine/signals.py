@@ -34,8 +34,13 @@ class Signals:
         arrays: Mapping[str, Array],
         margins: Mapping[str, ImageMargin],
         features: Features,
+        tag: int = 0,
     ) -> None:
-        """Wire `arrays`, a lane's views; `margins` are the images beyond the edges of its inputs."""
+        """Wire `arrays`, a lane's views; `margins` are the images beyond the edges of its inputs.
+
+        Messages to ranks that share its slices have the `tag`, which is the lane's own.
+        """
+        self._tag = tag
         self.graph, self.kernels, self.arrays = graph, kernels, arrays
         self.margins, self.features = margins, features
         self.histories = {name: History(arrays[f"layers/{name}/A"]) for name in graph.network.layers}
@@ -154,19 +159,22 @@ class Signals:
         post = self.histories[against].at(step)
         beyond = self._border(connection.pre, step - connection.delay)
 
-        def product(a: Array, b: Array, beyond: Border) -> Array:
-            ends = (a, b) if link.scatter else (b, a)
-            borders: tuple[Border, Border] = (beyond, "zero") if link.scatter else ("zero", beyond)
-            full = self.kernels.outer(*ends, link.patches, *borders)
-            return self.kernels.from_patches(full, link, into["product"].shape[1:])
-
         if not known(step, name, connection.pre, against, rule, into["product"], into.get("counts")):
-            into["product"][...] = product(pre, post, beyond)
+            fine, p = self.features.surrounded(post if link.scatter else pre, link.patches, self._tag)
+            ends = (pre, fine) if link.scatter else (fine, post)
+
+            def product(a: Array, b: Array, beyond: Border) -> Array:
+                coarse, fine = (a, b) if link.scatter else (b, a)
+                borders: tuple[Border, Border] = (beyond, "zero") if link.scatter else ("zero", beyond)
+                full = self.kernels.outer(coarse, fine, p, *borders)
+                return self.kernels.from_patches(full, link, into["product"].shape[1:])
+
+            into["product"][...] = product(*ends, beyond)
             if rule.counted:
                 # Units beyond the edge count as those of the layer do.
                 if not isinstance(beyond, str):
                     tallied = rule.tally(xp.asarray(beyond))
                     beyond = tallied if tallied.ndim else float(tallied)
-                into["counts"][...] = product(rule.tally(pre), xp.ones_like(post), beyond)[..., :1]
+                into["counts"][...] = product(rule.tally(ends[0]), xp.ones_like(ends[1]), beyond)[..., :1]
         if "active" in into:
             into["active"][...] = (pre != 0).sum(axis=(1, 2))[:, None, None]

@@ -1,8 +1,8 @@
-"""Feature parallelism: a rank's part of the features as a smaller network, and sums over the parts.
+"""Slices that several ranks share: what each has of them, and what they are as a whole.
 
-Each rank of a group runs the same graph with nf / F features in the split layers. What leaves a split layer
-is a partial sum; the parts are added where they arrive, in the order of ranks, so that the bits depend on F
-alone. Where the shapes of an array in the whole and in the part differ, that axis is the axis of features.
+Each rank of a group runs the same graph with smaller layers. An array whose shape in the part differs from
+that in the whole is split along that axis: each part begins as many places after the one before, and where
+parts are longer than that, they overlap.
 """
 
 from __future__ import annotations
@@ -10,46 +10,77 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from petabatch.engine.recorder import Record
+from petabatch.geometry import Patches
 from petabatch.network.build import build
-from petabatch.network.feature_range import FeatureRange
-from petabatch.network.features import split_layers
 from petabatch.network.method import of_part
 from petabatch.network.plan import Plan, schedule
 from petabatch.parallel.comm import Comm
 from petabatch.spec.compiled import Term
-from petabatch.spec.network import Network, Parallel
-from petabatch.spec.parts import Connection, Probe, Reading
+from petabatch.spec.network import Network
+from petabatch.spec.parts import Probe, Reading
 from petabatch.spec.weights import Initial
 from petabatch.variable import Array, host, module_of
 
 
-class Split:
-    """The part of rank `group.rank` of the features of a plan, among the ranks that have the same slices."""
+class Cut(NamedTuple):
+    """How an array is split over the ranks of a group."""
 
-    def __init__(self, whole: Plan, group: Comm) -> None:
+    axis: int
+    step: int
+    """Places from where a part begins to where the next one does."""
+    length: int
+    """Of a part."""
+
+    def part(self, array: np.ndarray, rank: int) -> np.ndarray:
+        """Return the part of a rank of an array with one more leading axis."""
+        own = slice(rank * self.step, rank * self.step + self.length)
+        return array[(slice(None),) * (self.axis + 1) + (own,)]
+
+    def join(self, parts: Sequence[np.ndarray]) -> np.ndarray:
+        """Return the whole of which these are the parts."""
+        first = (slice(None),) * (self.axis + 1) + (slice(self.step),)
+        return np.concatenate([*(part[first] for part in parts[:-1]), parts[-1]], self.axis + 1)
+
+
+class Split:
+    """The part of rank `group.rank` of the slices of a plan, among the ranks that have the same slices."""
+
+    terms = 1
+    """Products of a slice that an exact sum adds up, in different ranks."""
+
+    def __init__(self, whole: Plan, group: Comm, layers: frozenset[str], network: Network) -> None:
+        """Take the layers that are split, and the network of this rank."""
         self.group = group
-        self.layers = split_layers(whole.graph.network)
+        self.layers = layers
         self.whole_plan = whole
         self.writes = group.rank == 0
-        part = schedule(build(_part(whole.graph.network, self.layers, group)))
+        part = schedule(build(network))
         # What depends on sizes is that of the whole, so that all ranks meet at the same steps and keep the
         # same arrays.
-        method = of_part(whole.method, part.graph, self.layers)
+        method = of_part(whole.method, part.graph, whole.graph.network)
         self.plan = replace(part, flush=whole.flush, block=whole.block, method=method, whole=whole)
         self.together = method.by_layers
         streams = {recording.stream.path: recording.stream for recording in whole.recordings}
         self._streams = {r.stream.path: (streams[r.stream.path], r.stream) for r in self.plan.recordings}
         before, after = whole.variables, self.plan.variables
-        self._axes = {key: _axis(before[key].shape, after[key].shape) for key in before}
+        self._cuts = {key: _cut(before[key].shape, after[key].shape, group.size) for key in before}
 
     def joins(self, pre: str, post: str) -> bool:
-        """Return whether what a connection delivers is a partial sum over features."""
-        return pre in self.layers and post not in self.layers
+        """Return whether what a connection delivers is a partial sum."""
+        return False
+
+    def learners(self, comm: Comm) -> Comm:
+        """Return the ranks over which what weights learn from is summed; `comm` have other slices."""
+        return comm
+
+    def surrounded(self, fine: Array, p: Patches, tag: int) -> tuple[Array, Patches]:
+        """Return a layer with all that patches reach of it, and their geometry on it."""
+        return fine, p
 
     def add(self, part: Array) -> Array:
         """Return the sum of the parts of all ranks of the group; collective."""
@@ -80,19 +111,19 @@ class Split:
     def all_of(
         self, connection: str, arrays: Mapping[str, Array], tag: int = 0
     ) -> Iterator[Mapping[str, Array]]:
-        """Have arrays of a connection with all features within the block, then write this rank's part."""
+        """Have arrays of a connection as a whole within the block, then write this rank's part."""
         found: dict[str, Array] = {}
         for name, array in arrays.items():
-            axis = self._axes[f"connections/{connection}/{name}"]
-            found[name] = array if axis is None else self._all_features(array, axis + 1, tag)
+            cut = self._cuts[f"connections/{connection}/{name}"]
+            found[name] = array if cut is None else self._whole_of(array, cut.axis + 1, tag)
         yield found
         for name, array in arrays.items():
-            axis = self._axes[f"connections/{connection}/{name}"]
-            if axis is not None:
-                array[...] = module_of(array).split(found[name], self.group.size, axis + 1)[self.group.rank]
+            cut = self._cuts[f"connections/{connection}/{name}"]
+            if cut is not None:
+                array[...] = cut.part(found[name], self.group.rank)
 
-    def _all_features(self, part: Array, axis: int, tag: int) -> Array:
-        """Return an array with the features of all ranks along an axis; collective for each `tag`."""
+    def _whole_of(self, part: Array, axis: int, tag: int) -> Array:
+        """Return an array with the parts of all ranks along an axis; collective for each `tag`."""
         shape = list(part.shape)
         shape[axis] *= self.group.size
         mine, total = np.zeros(shape, part.dtype), np.empty(shape, part.dtype)
@@ -101,20 +132,19 @@ class Split:
         return module_of(part).asarray(total)
 
     def part(self, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Return this rank's features of the arrays of a checkpoint, each with its leading axis."""
-        found = {}
-        for key, array in arrays.items():
-            axis = self._axes.get(key)
-            parts = [array] if axis is None else np.split(array, self.group.size, axis + 1)
-            found[key] = parts[self.group.rank if len(parts) > 1 else 0]
-        return found
+        """Return this rank's part of the arrays of a checkpoint, each with its leading axis."""
+        cuts = {key: self._cuts.get(key) for key in arrays}
+        return {
+            key: array if (cut := cuts[key]) is None else cut.part(array, self.group.rank)
+            for key, array in arrays.items()
+        }
 
     def whole(self, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Return on the first rank of the group the arrays with all features; collective."""
-        return {key: self._join(array, self._axes[key]) for key, array in arrays.items()}
+        """Return on the first rank of the group the whole arrays; collective."""
+        return {key: self._join(array, self._cuts[key]) for key, array in arrays.items()}
 
     def records(self, records: Sequence[Record]) -> list[Record]:
-        """Return on the first rank of the group what was recorded of all features, else nothing.
+        """Return on the first rank of the group what was recorded of whole slices, else nothing.
 
         Collective.
         """
@@ -124,38 +154,45 @@ class Split:
             if record.stream.path.startswith("probes/"):
                 values = self.group.sum_in_order(np.ascontiguousarray(record.values))
             else:
-                values = self._join(record.values, _axis(whole.shape, part.shape))
+                values = self._join(record.values, _cut(whole.shape, part.shape, self.group.size))
             found.append(Record(whole, record.steps, values))
         return found if self.group.rank == 0 else []
 
-    def _join(self, array: np.ndarray, axis: int | None) -> np.ndarray:
-        if axis is None:
+    def _join(self, array: np.ndarray, cut: Cut | None) -> np.ndarray:
+        if cut is None:
             return array
         parts = self.group.gather(array)
-        return array if parts is None else np.concatenate(parts, axis + 1)
+        return array if parts is None else cut.join(parts)
 
 
-class _Portion(Initial):
-    """The weights, or the state, of some features as they are in the whole."""
+class Portion(Initial):
+    """The weights, or the state, of a part as they are in the whole."""
 
     type: str = ""
     whole: Any
-    """The initialiser of all features."""
+    """The initialiser of the whole."""
     axis: int
-    """Of features."""
+    """That is split."""
     part: int
     parts: int
 
     def weights(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+        """Return this part of the weights of the whole."""
         full = list(shape)
         full[self.axis] *= self.parts
         return np.split(self.whole.weights(tuple(full), rng), self.parts, self.axis)[self.part]
 
 
-class _GivenPortion(_Portion):
+class _GivenPortion(Portion):
     """The same of values that are given for each slice."""
 
     given = True
+
+
+def portion(whole: Initial, axis: int, group: Comm) -> Portion:
+    """Return what initialises this rank's part along an axis."""
+    kind = _GivenPortion if whole.given else Portion
+    return kind(per_slice=whole.per_slice, whole=whole, axis=axis, part=group.rank, parts=group.size)
 
 
 class _Others:
@@ -170,49 +207,9 @@ class _Others:
         return found if layer in self._split else module_of(found).zeros_like(found)
 
 
-def _part(network: Network, split: frozenset[str], group: Comm) -> Network:
-    """Return the network of one rank of the group."""
-    layers = {}
-    for name, layer in network.layers.items():
-        layers[name] = layer
-        if name in split:
-            ny, nx, nf = layer.shape
-            start = {variable: _portion(one, -1, group) for variable, one in layer.start.items()}
-            layers[name] = layer.model_copy(update={"shape": (ny, nx, nf // group.size), "start": start})
-    connections: dict[str, Connection] = {}
-    for name, connection in network.connections.items():
-        ends = connection.pre in split, connection.post in split
-        if connection.operation == "copy" and ends[0] != ends[1]:
-            connections[name] = _range(connection, network.layers[connection.post].shape[2], ends[0], group)
-            continue
-        if connection.owner is not None and connection.pre in split:
-            init, learn = _portion(connection.owner.init, -4, group), connection.owner.learn
-            if learn is not None:
-                starts = {key: _portion(one, -4, group) for key, one in learn.starts.values()}
-                learn = learn.model_copy(update=starts)
-            connection = connection.model_copy(update={"init": init, "learn": learn})
-        connections[name] = connection
-    return network.model_copy(update={"layers": layers, "connections": connections, "parallel": Parallel()})
-
-
-def _portion(whole: Initial, axis: int, group: Comm) -> _Portion:
-    kind = _GivenPortion if whole.given else _Portion
-    return kind(per_slice=whole.per_slice, whole=whole, axis=axis, part=group.rank, parts=group.size)
-
-
-def _range(connection: Connection, features: int, gathers: bool, group: Comm) -> FeatureRange:
-    """Return the part of an identity from a split layer (`gathers`) or to one of these features."""
-    count = features // group.size
-    given = {name: getattr(connection, name) for name in Connection.model_fields}
-    return FeatureRange(
-        **given,
-        first=group.rank * count,
-        count=count,
-        features=features if gathers else count,
-        variable=connection.carries,
-    )
-
-
-def _axis(whole: Sequence[int], part: Sequence[int]) -> int | None:
-    """Return the axis in which two shapes differ, None if they are the same."""
-    return next((n for n, (a, b) in enumerate(zip(whole, part, strict=True)) if a != b), None)
+def _cut(whole: Sequence[int], part: Sequence[int], ranks: int) -> Cut | None:
+    """Return how an array is split whose shapes in the whole and in a part are these, None if it is not."""
+    for axis, (a, b) in enumerate(zip(whole, part, strict=True)):
+        if a != b:
+            return Cut(axis, (a - b) // (ranks - 1), b)
+    return None

@@ -31,7 +31,7 @@ class Updates:
         self.run = plan.graph.network.run
         self.groups = plan.summed_updates
         kind = Overlapped if self.run.reduce == "overlapped" else Exact
-        self.reduction: Reduction = kind(state, comm)
+        self.reduction: Reduction = kind(state, comm, features.terms)
 
     def due(self, step: int) -> bool:
         """Return whether weights are updated at the end of `step`."""

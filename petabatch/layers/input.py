@@ -18,6 +18,7 @@ class Input(Layer):
     """
 
     graph_safe: ClassVar[bool] = True
+    local: ClassVar[bool] = True
     type: Literal["input"] = "input"
     source: Annotated[Source, OneOf(Source)]
     """Source of the images."""

@@ -25,6 +25,7 @@ class LCA(Thresholded):
     """
 
     graph_safe: ClassVar[bool] = True
+    local: ClassVar[bool] = True
     type: Literal["lca"] = "lca"
     tau: Positive = 100.0
     """Membrane time constant, in the unit of `run.dt`."""

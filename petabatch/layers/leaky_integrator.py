@@ -21,6 +21,7 @@ class LeakyIntegrator(Layer):
     """
 
     graph_safe: ClassVar[bool] = True
+    local: ClassVar[bool] = True
     type: Literal["leaky_integrator"] = "leaky_integrator"
     tau: Positive = 100.0
     """Time constant of the decay, in the unit of `run.dt` (integrationTime)."""

@@ -20,6 +20,7 @@ class Constant(Layer):
     """A = value, constant from step 0 on."""
 
     graph_safe: ClassVar[bool] = True
+    local: ClassVar[bool] = True
     type: Literal["constant"] = "constant"
     value: Finite = 0.0
     """Activity of every unit."""
@@ -58,6 +59,7 @@ class Linear(Layer):
     """
 
     graph_safe: ClassVar[bool] = True
+    local: ClassVar[bool] = True
     type: Literal["linear"] = "linear"
     scale: Finite = 1.0
     """Factor on the summed input."""
@@ -95,6 +97,7 @@ class Rectified(Thresholded):
     """
 
     graph_safe: ClassVar[bool] = True
+    local: ClassVar[bool] = True
     type: Literal["rectified"] = "rectified"
     threshold: Finite = 0.0
     """Inputs below it give `minimum`."""
@@ -131,6 +134,7 @@ class Sigmoid(Layer):
     """
 
     graph_safe: ClassVar[bool] = True
+    local: ClassVar[bool] = True
     type: Literal["sigmoid"] = "sigmoid"
     center: Finite = 0.0
     """Input at which A = 1/2."""
@@ -167,6 +171,7 @@ class Product(Layer):
 
     channels: ClassVar[Mapping[str, tuple[int, float]]] = {"exc": (0, 1.0), "inh": (1, 1.0)}
     graph_safe: ClassVar[bool] = True
+    local: ClassVar[bool] = True
     type: Literal["product"] = "product"
 
     @property
@@ -198,6 +203,7 @@ class Quotient(Layer):
 
     channels: ClassVar[Mapping[str, tuple[int, float]]] = {"exc": (0, 1.0), "inh": (1, 1.0)}
     graph_safe: ClassVar[bool] = True
+    local: ClassVar[bool] = True
     diverges: ClassVar[str] = "the divisor is the input of channel inh, which must not be 0"
     type: Literal["quotient"] = "quotient"
 
@@ -226,6 +232,7 @@ class Squared(Layer):
     """A = input^2 (PetaVision's `SquaredGSynAccumulator`)."""
 
     graph_safe: ClassVar[bool] = True
+    local: ClassVar[bool] = True
     type: Literal["squared"] = "squared"
 
     @property
@@ -257,6 +264,7 @@ class FirmCost(Layer):
     """
 
     graph_safe: ClassVar[bool] = True
+    local: ClassVar[bool] = True
     type: Literal["firm_cost"] = "firm_cost"
     corner: Positive
     """Input above which the cost is constant."""

@@ -5,8 +5,20 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from petabatch.geometry import Patches
 from petabatch.network.graph import Edge, Graph
-from petabatch.network.operations import Carry, Compare, Crop, Extend, Operation, Scatter, Source, When
+from petabatch.network.operations import (
+    Carry,
+    Compare,
+    Crop,
+    Exchange,
+    Extend,
+    Operation,
+    Scatter,
+    Source,
+    When,
+)
+from petabatch.network.tiles import with_overlap
 from petabatch.spec.compiled import NotSuitable
 from petabatch.variable import Border
 
@@ -25,8 +37,9 @@ def active_units(layer: str) -> str:
 class Arrivals:
     """What arrives at the layers of a network in a step; what is padded for one edge serves others."""
 
-    def __init__(self, graph: Graph) -> None:
-        self.graph, self.layers = graph, graph.network.layers
+    def __init__(self, graph: Graph, tiled: bool = False) -> None:
+        """Take the graph of a whole network, or that of a tile of its rows."""
+        self.graph, self.layers, self._tiled = graph, graph.network.layers, tiled
         self.scratch: dict[str, int] = {}
         """The size of each array that something arrives in, or is padded in."""
         self.padded: set[tuple[str, When]] = set()
@@ -79,6 +92,9 @@ class Arrivals:
         out = f"scratch/{edge.name}"
         shape = self.layers[c.post].shape
         self.scratch[out] = math.prod(shape)
+        if self._tiled and link.scatter and (p.y.before or p.y.after):
+            operations += self._beyond(out, seen, weights, p, when)
+            return Source(out, 0, edge.factor, edge.buffer), operations
         arrived = out
         if not link.scatter and (p.y.margin or p.x.margin):
             # Units beyond the edge have patches of their own, which deliver nothing this way.
@@ -101,6 +117,17 @@ class Arrivals:
             beside = first, post[2] - first - nf
             some = Extend(out, seen, (ny * nx, nf, 1), (0, 0), beside, "zero", when=when)
         return Source(out, 0, edge.factor, edge.buffer), [some]
+
+    def _beyond(
+        self, out: str, seen: Source, weights: str, p: Patches, when: When
+    ) -> tuple[Operation, Operation]:
+        """Return the operations that deliver a tile's patches, also to the tiles before and after it."""
+        before, after, wide = p.y.before, p.y.after, f"{out} and beyond"
+        row = p.x.fine * p.channels
+        self.scratch[wide] = (before + p.y.fine + after) * row
+        carry = Carry(wide, seen, weights, with_overlap(p, before, after), scatter=True, when=when)
+        exchange = Exchange(out, Source(wide), p.y.fine, before, after, row, adds=True, when=when)
+        return carry, exchange
 
     def _pad(
         self,
@@ -126,4 +153,8 @@ class Arrivals:
             start = (margin[0] - rows[0], margin[1] - columns[0])
             image = replace(seen, key=f"margins/{pre}")
             return Source(out), [Crop(out, image, part, start, whole[1], when=when)]
-        return Source(out), [Extend(out, seen, (ny, nx, nf), rows, columns, border, when=when)]
+        padding: list[Operation] = [Extend(out, seen, (ny, nx, nf), rows, columns, border, when=when)]
+        if self._tiled and any(rows):
+            row = (nx + sum(columns)) * nf
+            padding.append(Exchange(out, Source(out), ny, *rows, row, adds=False, when=when))
+        return Source(out), padding

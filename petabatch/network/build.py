@@ -28,6 +28,7 @@ from petabatch.network.method import check_kernel
 from petabatch.network.over_time import check_over_time
 from petabatch.network.pool import check_pool
 from petabatch.network.slices import check_fits, check_slices, first_of_seeds, own_values, sliced
+from petabatch.network.tiles import check_tiles
 from petabatch.network.until import check_until
 from petabatch.spec.network import Network
 from petabatch.spec.parts import Connection, Layer, Wiring
@@ -55,6 +56,7 @@ def build(network: Network) -> Graph:
     check_slices(network, problems)
     check_over_time(network, problems)
     check_features(network, problems)
+    check_tiles(network, wirings, problems)
     levels = find_levels(network, problems)
     problems = problems or check_fits(network)
     if problems:

@@ -53,7 +53,7 @@ def least_bytes(network: Network) -> int:
     units = sum(math.prod(layer.shape) for layer in layers)
     state = sum(v.nbytes(precision) for layer in layers for v in layer.variables() if v.per == "slice")
     of_slice = units * np.dtype(precision).itemsize + state
-    if network.run.device == "cpu" and network.parallel.features == 1:  # else lanes have many slices
+    if network.run.device == "cpu" and not network.parallel.split:  # else lanes have many slices
         of_slice += LANE
     return of_slice if network.sweep is None else POINT + network.run.batch * of_slice
 

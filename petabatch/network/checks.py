@@ -200,8 +200,8 @@ def _counting(network: Network, name: str, probe: Probe) -> Iterator[Problem]:
             found=f"{probe.counts}, of type {layer.type}",
             expected=", ".join(spiking) or "a layer that spikes, such as one of type neurons with `spike`",
         )
-    if run.until is not None or network.parallel.features > 1:
-        found = "run.until" if run.until else "parallel.features"
+    if run.until is not None or network.parallel.split:
+        found = "run.until" if run.until else network.parallel.split
         yield Problem(f"probes.{name}", "spikes are counted in all steps of whole layers", found=found)
 
 
@@ -284,12 +284,12 @@ def reporter(table: str, problems: list[Problem]) -> Callable[..., None]:
 
 def check_whole_slices(network: Network, key: str, what: str, problems: list[Problem]) -> None:
     """Check that each rank has whole layers, for what needs them."""
-    if network.parallel.features > 1:
+    if network.parallel.split:
         problems.append(
             Problem(
                 key,
                 f"{what} available with whole layers on each rank",
-                found=f"parallel.features = {network.parallel.features}",
-                expected="parallel.features = 1",
+                found=network.parallel.split,
+                expected="parallel.features = 1, parallel.rows = 1",
             )
         )

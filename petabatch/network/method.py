@@ -16,7 +16,7 @@ or the number of threads and ranks, takes part.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Literal
@@ -35,6 +35,7 @@ from petabatch.network.readers import measured_layers
 from petabatch.network.stages import row_tiles, side_by_side
 from petabatch.network.together import group_size, slices_together
 from petabatch.spec.compiled import NotSuitable
+from petabatch.spec.network import Network
 
 StepperName = Literal["layers", "program", "cuda"]
 CudaKernel = Literal["display", "step"]
@@ -123,8 +124,8 @@ class Method:
                 text += f"; on threads beyond one for each slice, side by side: {', '.join(labels)}"
             for layer, reason in self.program.interpreted.items():
                 text += f"; {layer} is interpreted step by step, because {reason}"
-            joined = [one.label.removeprefix("join ") for one in self.program.joined]
-            text += f"; summed over ranks in each step: {', '.join(joined)}" if joined else ""
+            joined = [one.label.partition(" ")[2] for one in self.program.joined]
+            text += f"; exchanged between ranks in each step: {', '.join(joined)}" if joined else ""
         for layer, reason in self.unfollowed.items():
             text += f"; the time scale of {layer} is adapted in the interpreter, because {reason}"
         return text
@@ -150,19 +151,20 @@ def choose(graph: Graph, limits: Limits | None = None) -> Method:
                 f"    expected: what fits {limits.shared_block} bytes of shared memory, and the registers\n"
                 '    hint:     run.kernel = "auto" or "array"'
             ) from None
-        asked = run.kernel == "array" or run.precision != "float32" or graph.network.parallel.features > 1
+        asked = run.kernel == "array" or run.precision != "float32" or graph.network.parallel.parts > 1
         rows = ways(graph) if run.device == "gpu" else {}
         return Method("layers", moving, str(reason), not asked, compiled, rows=rows)
 
 
-def of_part(whole: Method, part: Graph, split: Collection[str]) -> Method:
-    """Return the method of one rank's part of the features of a network: that of the whole, for its shapes.
+def of_part(whole: Method, part: Graph, network: Network) -> Method:
+    """Return the method of one rank's part of a network: that of the whole, for the shapes of the part.
 
     What depends on sizes is decided for the whole, so that all ranks keep the same arrays.
     """
     if whole.stepper != "program":
         return whole
-    program = find_program(part, measured_layers(part), whole.program.codes, split)
+    split, tiled = split_layers(network), network.parallel.rows > 1
+    program = find_program(part, measured_layers(part), whole.program.codes, split, tiled)
     return replace(whole, found=program, concurrent=())
 
 
@@ -201,8 +203,8 @@ def _check_run(graph: Graph) -> None:
 
 def _program(graph: Graph, moving: tuple[str, ...]) -> Method:
     """Return the method of a network on the CPU."""
-    split = split_layers(graph.network)
-    program = find_program(graph, measured_layers(graph), lazy_codes(graph), split)
+    split, tiled = split_layers(graph.network), graph.network.parallel.rows > 1
+    program = find_program(graph, measured_layers(graph), lazy_codes(graph), split, tiled)
     alone = set(moving) <= program.interpreted.keys()
     if alone and not (moving and graph.network.run.kernel == "auto"):
         reasons = "; ".join(f"{name}: {why}" for name, why in program.interpreted.items())

@@ -16,7 +16,6 @@ from petabatch.errors import ParamsError, Problem
 from petabatch.kernels.cuda.device import Limits
 from petabatch.network import lazy_codes
 from petabatch.network.build import with_numbers, with_numbers_of_slice
-from petabatch.network.features import split_layers
 from petabatch.network.graph import Graph
 from petabatch.network.method import Method, choose, of_part
 from petabatch.network.numbers import is_source
@@ -188,7 +187,7 @@ class Plan:
         """Return the plan of a graph that differs in numbers, with the method for these."""
         if whole is None:
             return replace(self, graph=graph, method=choose(graph, self.limits))
-        method = of_part(whole.method, graph, split_layers(whole.graph.network))
+        method = of_part(whole.method, graph, whole.graph.network)
         return replace(self, graph=graph, method=method, whole=whole)
 
     def _alike(self, graph: Graph, step: int) -> Plan:

@@ -43,24 +43,30 @@ def find_program(
     measured: Collection[str] = (),
     codes: Mapping[str, str] = MappingProxyType({}),
     split: Collection[str] = (),
+    tiled: bool = False,
 ) -> Program:
     """Return the program of a step.
 
     A layer without a rule, or with a connection without an operation, is a `Call` to the layer itself.
     `measured` are layers of which a norm is wanted in the middle of a run. `codes` says which codes are to be
     lazily evaluated, as `lazy_codes` returns it; none by default. The features of layers in `split` are those
-    of one rank of several.
+    of one rank of several; if it is `tiled`, so are the rows of all layers.
     """
-    return _Maker(graph, measured, codes, split).make()
+    return _Maker(graph, measured, codes, split, tiled).make()
 
 
 class _Maker:
     def __init__(
-        self, graph: Graph, measured: Collection[str], codes: Mapping[str, str], split: Collection[str]
+        self,
+        graph: Graph,
+        measured: Collection[str],
+        codes: Mapping[str, str],
+        split: Collection[str],
+        tiled: bool,
     ) -> None:
         self.graph, self.layers, self.run = graph, graph.network.layers, graph.network.run
-        self.split = split
-        self.codes, self.arrivals = codes, Arrivals(graph)
+        self.split, self.shared = split, bool(split) or tiled
+        self.codes, self.arrivals = codes, Arrivals(graph, tiled)
         self.listed = {
             edge.connection.pre
             for edges in graph.edges.values()
@@ -89,7 +95,7 @@ class _Maker:
         )
         self.look = find_look(graph) if inside else None
         """Where it ends a run of steps early, those that only later steps would need are made too."""
-        every = self.look is not None or bool(split)
+        every = self.look is not None or self.shared
         self.windows = dict.fromkeys(self.layers, 0) if every else windows(graph, self.rules, measured)
 
     def make(self) -> Program:
@@ -154,8 +160,8 @@ class _Maker:
             yield Update(key, rule, tuple(sources), name, when=when)
             return
         kept = f"{NAME}/{name}"
-        # Whether all units are computed is decided by the active ones of all features, which no rank has.
-        always = self.run.kernel == "lazy" or bool(self.split)
+        # Whether all units are computed is decided by the active ones of a whole layer, which no rank has.
+        always = self.run.kernel == "lazy" or self.shared
         yield LazyUpdate(
             key, rule, tuple(sources), name, tuple(drives),
             f"{kept}/history", f"{kept}/decay", f"{kept}/awake",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import platform
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -113,6 +114,12 @@ class Comm(Sums, Protocol):
         at once, each with a `tag` of its own.
         """
 
+    def exchange(self, sent: Mapping[int, np.ndarray], received: Mapping[int, np.ndarray], tag: int) -> None:
+        """Send arrays to ranks, and receive others from ranks, which send as many numbers.
+
+        As in `add_parts`, several threads may be inside of it at once, each with a `tag` of its own.
+        """
+
     def split(self, group: int) -> Comm:
         """Return the communicator of the ranks that passed the same `group`, in the same order."""
 
@@ -212,6 +219,9 @@ class Serial:
     def add_parts(self, part: np.ndarray, total: np.ndarray, tag: int) -> None:
         """Copy the one part."""
         total[...] = part
+
+    def exchange(self, sent: Mapping[int, np.ndarray], received: Mapping[int, np.ndarray], tag: int) -> None:
+        """There is no other rank."""
 
     def start_sum(self, array: np.ndarray) -> Pending:
         """Leave the array as it is."""

@@ -1,4 +1,4 @@
-"""The two-dimensional grid of ranks: slices over one axis, features over the other."""
+"""The two-dimensional grid of ranks: slices over one axis, parts of them over the other."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from petabatch.parallel.comm import Comm, Serial
 
 @dataclass(frozen=True)
 class Grid:
-    """The position of a rank: world rank = batch rank * features + feature rank."""
+    """The position of a rank: world rank = batch rank * parts + rank of the part."""
 
     world: Comm
     batch: Comm
-    """Ranks with the same features and other slices."""
-    features: Comm
-    """Ranks with the same slices and other features."""
+    """Ranks with the same part of other slices."""
+    group: Comm
+    """Ranks with other parts of the same slices: other features, or other rows."""
 
 
-def grid(world: Comm, batch: int | None, features: int) -> Grid:
-    """Arrange all ranks in a grid of `batch` times `features`; collective.
+def grid(world: Comm, batch: int | None, parts: int, key: str = "features") -> Grid:
+    """Arrange all ranks in a grid of `batch` times `parts`; collective.
 
     `batch` defaults to as many as there are ranks for. Raises ResourceError when the ranks do not fill the
     grid.
     """
-    wanted = features * (world.size // features if batch is None else batch)
+    wanted = parts * (world.size // parts if batch is None else batch)
     if world.size != wanted or wanted == 0:
-        shape = f"{features} for the features" + ("" if batch is None else f" times {batch} for the batch")
+        shape = f"{parts} for the {key}" + ("" if batch is None else f" times {batch} for the batch")
         raise ResourceError(
             "the number of ranks does not match [parallel]\n"
             f"    found:    {world.size}\n"
             f"    expected: {shape}{', or a multiple' if batch is None else ''}\n"
-            "    hint:     change mpirun -n, or set parallel.features=1 not to split layers"
+            f"    hint:     change mpirun -n, or set parallel.{key}=1 not to split layers"
         )
-    if features == 1:
+    if parts == 1:
         return Grid(world, world, Serial())
-    return Grid(world, world.split(world.rank % features), world.split(world.rank // features))
+    return Grid(world, world.split(world.rank % parts), world.split(world.rank // parts))

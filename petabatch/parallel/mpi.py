@@ -6,7 +6,7 @@ import platform
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -228,14 +228,18 @@ class MPI:
         """Set `total` to the sum over ranks, added in rank order; see `Comm`."""
         others = [rank for rank in range(self.size) if rank != self.rank]
         parts = self._received(part, others)
-        with self.marked_waiting(COMMUNICATION):
-            requests = [self._exchange.Irecv(parts[rank], rank, tag) for rank in others]
-            requests += [self._exchange.Isend(part, rank, tag) for rank in others]
-            self._mpi.Request.Waitall(requests)
+        self.exchange(dict.fromkeys(others, part), parts, tag)
         parts[self.rank] = part
         np.add(parts[0], parts[1], out=total)
         for rank in range(2, self.size):
             total += parts[rank]
+
+    def exchange(self, sent: Mapping[int, np.ndarray], received: Mapping[int, np.ndarray], tag: int) -> None:
+        """Send arrays to ranks, and receive others from ranks; see `Comm`."""
+        with self.marked_waiting(COMMUNICATION):
+            requests = [self._exchange.Irecv(array, rank, tag) for rank, array in received.items()]
+            requests += [self._exchange.Isend(array, rank, tag) for rank, array in sent.items()]
+            self._mpi.Request.Waitall(requests)
 
     def _received(self, part: np.ndarray, ranks: Sequence[int]) -> dict[int, np.ndarray]:
         """Return this thread's buffers for the parts of other ranks."""

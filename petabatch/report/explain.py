@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from petabatch.engine.images import nbytes_of_source, queues
 from petabatch.network.features import partial_sums, split_layers
 from petabatch.network.plan import Plan, multiply_adds
+from petabatch.network.tiles import sent_rows
 from petabatch.network.until import certificate
 from petabatch.report.lines import field, ranges, wrapped
 from petabatch.spec.schedule import Every
@@ -106,8 +107,10 @@ def _methods(plan: Plan) -> Iterator[tuple[str, str]]:
 
 
 def _parallel(plan: Plan) -> Iterator[str]:
-    """Yield the cost and the savings of splitting features over ranks, if they are split."""
+    """Yield the cost and the savings of splitting features or rows over ranks, if they are split."""
     graph, ways = plan.graph, plan.graph.network.parallel.features
+    if graph.network.parallel.rows > 1:
+        yield from _tiles(plan)
     split = split_layers(graph.network)
     if not split:
         return
@@ -123,6 +126,20 @@ def _parallel(plan: Plan) -> Iterator[str]:
     yield f"features           of {names} split over {ways} ranks"
     yield f"                   cost: {_bytes(sent)} from each other rank of the group, per step and slice"
     yield f"                   saving on each rank: {_bytes(slices)} per slice, plus {_bytes(common)}"
+
+
+def _tiles(plan: Plan) -> Iterator[str]:
+    """Yield the cost and the savings of splitting rows over ranks."""
+    network, ways = plan.graph.network, plan.graph.network.parallel.rows
+    held = sum(
+        variable.nbytes(network.run.precision)
+        for key, variable in plan.variables.items()
+        if key.startswith("layers/")
+    )
+    yield f"rows               of all layers split over {ways} ranks"
+    sent = _bytes(sent_rows(network, plan.graph.wirings))
+    yield f"                   cost: {sent} to each neighbour, per step and slice"
+    yield f"                   saving on each rank: {_bytes(held * (ways - 1) / ways)} per slice"
 
 
 def _operations(plan: Plan) -> Iterator[str]:

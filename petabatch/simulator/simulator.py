@@ -84,12 +84,12 @@ class Simulator:
         mpi: bool | None = None,
     ) -> None:
         loaded = (Loaded(network) if isinstance(network, Network) else given(network)).on(device)
-        if loaded.network.parallel.features > 1:
+        if loaded.network.parallel.split:
             raise ArgumentError(
                 "network",
-                "a Simulator has all features of its slices",
-                f"parallel.features = {loaded.network.parallel.features}",
-                "parallel.features = 1",
+                "a Simulator has the whole of its slices",
+                loaded.network.parallel.split,
+                "parallel.features = 1, parallel.rows = 1",
             )
         self._threads, self._comm = threads, connect(mpi)
         assert_same_software(self._comm, loaded)

@@ -157,13 +157,28 @@ class Run(Model):
 
 
 class Parallel(Model):
-    """Decomposition over MPI ranks: the number of ranks is `batch` times `features`."""
+    """Decomposition over MPI ranks: the number of ranks is `batch` times `features` or `rows`."""
 
     batch: Count | None = None
-    """Number of ranks over which the slices are distributed; by default all ranks divided by `features`."""
+    """Number of ranks over which the slices are distributed; by default all ranks divided by `features` or
+    `rows`."""
     features: Count = 1
     """Number of ranks that share each slice: each holds a part of the features of layers of type `lca`, and
     their weights. For layers too large for one rank; requires communication in every step."""
+    rows: Count = 1
+    """Number of ranks that share each slice: each holds a tile of rows of every layer, and all weights. For
+    images too large for one rank; neighbouring tiles exchange the rows at their borders in every step."""
+
+    @property
+    def parts(self) -> int:
+        """Ranks that share each slice."""
+        return self.features * self.rows
+
+    @property
+    def split(self) -> str:
+        """The key that splits slices over ranks, and its value; empty if none does."""
+        names = [name for name in ("features", "rows") if getattr(self, name) > 1]
+        return ", ".join(f"parallel.{name} = {getattr(self, name)}" for name in names)
 
 
 class LayerOutput(Model):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from petabatch import simulation
-from petabatch.engine.split import Split
+from petabatch.engine.feature_split import FeatureSplit
 from petabatch.errors import ParamsError
 from petabatch.network import lazy_codes
 from petabatch.network.method import choose
@@ -117,7 +117,7 @@ def test_each_rank_holds_its_part_and_check_says_what_that_saves_and_costs(small
     whole = simulation.plan(simulation.read(small, ("parallel.features=2",)))
     group = Serial()
     group.size, group.rank = 2, 1
-    part = Split(whole, group).plan.variables
+    part = FeatureSplit(whole, group).plan.variables
     assert part["connections/dictionary/weights"].shape == (1, 1, 4, 4, 4, 3)
     assert part["layers/V1/V"].shape == (6, 6, 4)
     assert part["layers/recon/A"].shape[1:] == (12, 12, 3)
@@ -201,11 +201,11 @@ def test_all_ranks_evaluate_the_same_codes_lazily_as_without_a_split(
     whole = simulation.plan(simulation.read(small, (*lasting, "parallel.features=2")))
     group = Serial()
     group.size, group.rank = 2, 1
-    part = Split(whole, group).plan
+    part = FeatureSplit(whole, group).plan
     monkeypatch.setattr(lazy_codes, "LEAST", 10**9)  # a part alone would be too small
     assert not choose(part.graph).program.lazy
     assert part.method.decision == whole.method.decision
-    assert [one.layer for one in Split(whole, group).plan.method.program.lazy] == ["V1"]
+    assert [one.layer for one in FeatureSplit(whole, group).plan.method.program.lazy] == ["V1"]
     assert part.variables.keys() == whole.variables.keys()
 
 

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from petabatch.engine.engine import Engine
+from petabatch.engine.feature_split import FeatureSplit
 from petabatch.engine.gpu.arrays import slice_bytes
 from petabatch.engine.gpu.detect import missing
-from petabatch.engine.split import Split
 from petabatch.network.build import build
 from petabatch.network.plan import schedule
 from petabatch.parallel.comm import Comm, Serial
@@ -63,7 +63,7 @@ def split_state_of(wanted: Network, *devices: Any) -> dict[str, np.ndarray]:
     def one(comm: Comm) -> dict[str, np.ndarray]:
         place, device = grid(comm, None, wanted.parallel.features), devices[comm.rank]
         plan = schedule(build(wanted), None if device is None else device.limits)
-        engine = Engine(plan, place.batch, 1, device, Split(plan, place.features))
+        engine = Engine(plan, place.batch, 1, device, FeatureSplit(plan, place.group))
         engine.start()
         for step in engine.run():
             engine.recorder.take(step)

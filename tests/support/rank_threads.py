@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import queue
 import threading
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -50,6 +52,8 @@ class Meetings:
         self.size, self._lock = size, threading.Lock()
         self._all: list[tuple[Any, Meeting]] = []
         self._failed = False
+        self.mail: dict[tuple[int, int, int], queue.SimpleQueue[np.ndarray]] = defaultdict(queue.SimpleQueue)
+        """Messages on their way, by sender, receiver and tag."""
 
     def fail(self) -> None:
         """Let no rank wait for one that has failed."""
@@ -119,6 +123,13 @@ class Thread(Serial):
         assert type(array) is np.ndarray, "MPI is given what is on a GPU"
         first, *others = self._meet("sum in order", array).given
         return sum(others, start=first)
+
+    def exchange(self, sent: Mapping[int, np.ndarray], received: Mapping[int, np.ndarray], tag: int) -> None:
+        mail = self._world.mail
+        for rank, array in sent.items():
+            mail[self.rank, rank, tag].put(array.copy())
+        for rank, array in received.items():
+            array[...] = mail[rank, self.rank, tag].get(timeout=PATIENCE)
 
     def counter(self) -> Counted:
         self._met += 1

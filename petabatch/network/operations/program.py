@@ -8,7 +8,7 @@ from functools import cached_property
 
 from petabatch.network.operations.base import Operation
 from petabatch.network.operations.look import Look
-from petabatch.network.operations.transport import Join, List
+from petabatch.network.operations.transport import Exchange, Join, List
 from petabatch.network.operations.updates import Call, LazyUpdate, Update
 
 
@@ -35,9 +35,9 @@ class Program:
         return {one.layer: one.reason for one in self.operations if isinstance(one, Call)}
 
     @cached_property
-    def joined(self) -> tuple[Join, ...]:
-        """The sums over ranks; each step waits at them for the other ranks."""
-        return tuple(one for one in self.operations if isinstance(one, Join))
+    def joined(self) -> tuple[Join | Exchange, ...]:
+        """What is exchanged between ranks; each step waits at it for the other ranks."""
+        return tuple(one for one in self.operations if isinstance(one, Join | Exchange))
 
     @cached_property
     def readers(self) -> set[str]:

@@ -118,6 +118,44 @@ class Join(Operation):
 
 
 @dataclass(frozen=True)
+class Exchange(Operation):
+    """What ranks with neighbouring tiles have of rows of this one."""
+
+    source: Source
+    """A layer with `before` and `after` more rows than this rank has."""
+    rows: int
+    """Of this rank."""
+    before: int
+    after: int
+    row: int
+    """Numbers in a row."""
+    adds: bool
+    """The rows of this rank become the sum of all that reach them; else the others become what they are
+    there, in place."""
+
+    @property
+    def reads(self) -> Sequence[Source]:
+        """The arrays that it reads."""
+        return (self.source,)
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """The numbers of `source` and of `out`."""
+        wide = (self.before + self.rows + self.after) * self.row
+        return wide, self.rows * self.row if self.adds else wide
+
+    @property
+    def label(self) -> str:
+        """Its name in a profile."""
+        return f"exchange {self.out.removeprefix('scratch/')}"
+
+    @property
+    def _text(self) -> str:
+        what = "summed with" if self.adds else "with"
+        return f"{self.source} {what} {self.before} rows of the tile before, {self.after} of that after"
+
+
+@dataclass(frozen=True)
 class Carry(Operation):
     """What patches deliver: each unit's product with its patch, or (`scatter`) the sum of patches."""
 

@@ -87,6 +87,7 @@ class Layer(Part):
         "row",
         "graph_safe",
         "splittable",
+        "local",
         "linear_gain",
         "stability",
         "penalty",
@@ -104,6 +105,10 @@ class Layer(Part):
     graph_safe: ClassVar[bool] = False
     """`update` launches the same kernels on the same arrays in each step, so that steps can be captured and
     replayed as CUDA graphs."""
+
+    local: ClassVar[bool] = False
+    """A unit depends on its own input and state alone, and on no random numbers, so that each rank can have
+    some rows of the layer."""
 
     diverges: ClassVar[str] = (
         "the step size may be too large for these weights: lower run.dt or raise tau (`petabatch check` "

@@ -17,6 +17,7 @@ from petabatch.engine.step_records import StepRecords
 from petabatch.engine.steppers.base import Binding, Rows, Stepper, StepTimes
 from petabatch.engine.steppers.probe_sums import StepProbes
 from petabatch.engine.steppers.program.compiled import CompiledProgram, Section
+from petabatch.engine.steppers.program.exchanged_rows import ExchangedRows
 from petabatch.engine.steppers.program.interpreted import InterpretedLayer
 from petabatch.engine.steppers.program.joined_sum import JoinedSum
 from petabatch.engine.steppers.program.lazy_codes import LazyCodes
@@ -27,18 +28,21 @@ from petabatch.engine.steppers.program.workspace import Workspace, thread_worksp
 from petabatch.engine.steppers.timing import PROGRAM_STEPS, time_program_step
 from petabatch.kernels.cpu.program.look import STOPPED
 from petabatch.kernels.cpu.program.whole import norm
-from petabatch.network.operations import Join
+from petabatch.network.operations import Exchange, Join
 from petabatch.network.plan import Plan
 from petabatch.spec.weights import Learning
 from petabatch.variable import Array
 
+Between = InterpretedLayer | JoinedSum | ExchangedRows
+"""What is done between compiled operations."""
+
 
 class Joined(NamedTuple):
-    """What slices are advanced by together: a section, an update or a sum over ranks, ..., a section."""
+    """What slices are advanced by together: a section, what is done between, ..., a section."""
 
     slices: Sequence[Stepper]
     sections: Sequence[Section]
-    between: Sequence[InterpretedLayer | JoinedSum]
+    between: Sequence[Between]
 
 
 def make_tables(plan: Plan, features: Features) -> tuple[Tables, StepProbes, StepRecords]:
@@ -203,12 +207,17 @@ class ProgramStepper(Stepper):
         if known is None or known.slices != slices:
             calls, bounds = self.tables.calls, [one.bound for one in slices]
             ends = (0, *(at.row for at in calls), len(self.compiled.rows))
-            between: list[InterpretedLayer | JoinedSum] = []
+            between: list[Between] = []
             for at in calls:
                 if isinstance(at.call, Join):
                     keys = (*at.drives, at.call.out)
                     part, total = (space.slices_of(key, len(slices), (at.call.size,)) for key in keys)
                     between.append(JoinedSum(at.call.when, self.bound, part, total))
+                    continue
+                if isinstance(at.call, Exchange):
+                    sized = zip((*at.drives, at.call.out), at.call.sizes, strict=True)
+                    wide, out = (space.slices_of(key, len(slices), (size,)) for key, size in sized)
+                    between.append(ExchangedRows(at.call, self.bound, wide, out))
                     continue
                 shape = self.tables.graph.network.layers[at.call.layer].shape
                 drives = [space.slices_of(key, len(slices), shape) for key in at.drives]
@@ -290,6 +299,7 @@ class ProgramStepper(Stepper):
             return False
         histories = self.bound.signals.histories
         code, error = histories[pre].at(step - delay), histories[against].at(step)
+        error, p = self.bound.signals.features.surrounded(error, p, self.bound.lanes.start)
         self._workspace.product(p, code, error, product, counts)
         return True
 

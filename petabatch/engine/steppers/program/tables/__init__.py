@@ -22,6 +22,7 @@ from petabatch.network.operations import (
     Control,
     Copy,
     Crop,
+    Exchange,
     Extend,
     Fill,
     Join,
@@ -58,6 +59,7 @@ _WRITE: Mapping[type[Operation], Callable[[Writer, Any], None]] = {
     Control: updates.control,
     Call: updates.call,
     Join: updates.join,
+    Exchange: transport.exchange,
     LazyUpdate: lazy.lazy_update,
 }
 """What writes the rows of each type of operation."""

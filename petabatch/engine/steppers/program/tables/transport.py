@@ -6,7 +6,7 @@ from dataclasses import replace
 from math import prod
 
 from petabatch.engine.steppers.program.tables.weights import Weights, with_margin_as_units
-from petabatch.engine.steppers.program.tables.writer import Writer
+from petabatch.engine.steppers.program.tables.writer import CallAt, Writer
 from petabatch.kernels.cpu import layout
 from petabatch.kernels.cpu.layout import PANEL
 from petabatch.kernels.cpu.program import table as t
@@ -15,6 +15,7 @@ from petabatch.network.operations import (
     Compare,
     Copy,
     Crop,
+    Exchange,
     Extend,
     Fill,
     List,
@@ -49,6 +50,12 @@ def crop(to: Writer, one: Crop) -> None:
     (ny, nx, nf), (top, left) = one.shape, one.start
     sizes = {t.A: ny, t.B: nx, t.C: top, t.D: left, t.E: one.columns, t.G: nf}
     to.row(t.Op.CROP, one, {**to.read(one.source), **sizes}, ())
+
+
+def exchange(to: Writer, one: Exchange) -> None:
+    """Note the exchange of rows between ranks."""
+    to.array(one.out)
+    to.calls.append(CallAt(len(to.rows), one, (one.source.key,)))
 
 
 def compare(to: Writer, one: Compare) -> None:

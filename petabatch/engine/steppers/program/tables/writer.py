@@ -16,6 +16,7 @@ from petabatch.network.graph import Graph
 from petabatch.network.operations import (
     Call,
     Control,
+    Exchange,
     Join,
     Operation,
     Program,
@@ -37,11 +38,11 @@ TRAIN = "spikes/"
 
 
 class CallAt(NamedTuple):
-    """What is done between compiled operations: an update in the interpreter, or a sum over ranks."""
+    """What is done between compiled operations: an update in the interpreter, or what ranks exchange."""
 
     row: int
     """The first row after it."""
-    call: Call | Join
+    call: Call | Join | Exchange
     drives: tuple[str, ...]
     """The arrays of its input, one for each buffer; none where it gathers its input itself."""
 

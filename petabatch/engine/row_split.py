@@ -1,0 +1,153 @@
+"""Tiles of rows: the rows of all layers that a rank has as a smaller network, and what tiles exchange.
+
+Each rank of a group has ny / R rows of every layer, and all weights. Within a step, the program exchanges the
+rows that patches reach beyond a tile. What weights learn from is summed exactly over the tiles of all slices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from petabatch.engine.split import Split, portion
+from petabatch.geometry import Axis, Patches
+from petabatch.network.plan import Plan
+from petabatch.parallel.comm import Comm
+from petabatch.parallel.grid import Grid
+from petabatch.parallel.neighbours import Borders
+from petabatch.spec.images import ImageStream, Shown
+from petabatch.spec.network import Network, Parallel
+from petabatch.spec.parts import Layer, Source
+from petabatch.variable import Array
+
+
+class RowSplit(Split):
+    """A tile of rows of every layer."""
+
+    def __init__(self, whole: Plan, place: Grid) -> None:
+        network, group = whole.graph.network, place.group
+        super().__init__(whole, group, frozenset(network.layers), _tile(network, group))
+        self.terms, self._world = group.size, place.world
+
+    def learners(self, comm: Comm) -> Comm:
+        """Return all ranks: each has a part of what a slice learns from."""
+        return self._world
+
+    def surrounded(self, fine: Array, p: Patches, tag: int) -> tuple[Array, Patches]:
+        """Return a layer with the rows of the next tiles that patches reach, and their geometry on it.
+
+        Collective for each `tag`.
+        """
+        y, group = p.y, self.group
+        if not (y.before or y.after):
+            return fine, p
+        first, last = y.before, y.before + y.fine
+        wide = np.zeros((len(fine), last + y.after, *fine.shape[2:]), fine.dtype)
+        wide[:, first:last] = fine
+        Borders(group, len(fine), y.fine, fine.shape[2:], y.before, y.after).fill(wide, tag)
+        # What is beyond the edge of the image is no row of any tile.
+        begin = 0 if group.rank > 0 else first
+        end = len(wide[0]) if group.rank + 1 < group.size else last
+        axis = Axis(y.coarse, end - begin, y.stride, y.size, lead=first - begin)
+        return np.ascontiguousarray(wide[:, begin:end]), replace(p, y=axis)
+
+
+class _TileStream(ImageStream):
+    """The rows of a tile of the images of a source."""
+
+    def __init__(self, whole: ImageStream, rows: slice) -> None:
+        self._whole, self._rows = whole, rows
+        self.displays, self.forward, self.files = whole.displays, whole.forward, whole.files
+
+    def __call__(self, slice_: int, display: int) -> np.ndarray:
+        """Return the rows, in memory of their own: the whole image is let go."""
+        return self._whole(slice_, display)[self._rows].copy()
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """Those of the whole."""
+        return self._whole.notes
+
+    def expect(self, slices: int) -> None:
+        """Prepare for the number of slices for which it is read."""
+        self._whole.expect(slices)
+
+    def shown(self, slice_: int, display: int, margin: tuple[int, int] = (0, 0)) -> Shown:
+        """Return what a slice shows of the whole."""
+        return self._whole.shown(slice_, display, margin)
+
+    def begins(self, slice_: int, display: int) -> bool:
+        """Return whether a film begins."""
+        return self._whole.begins(slice_, display)
+
+
+class _TileSource(Source):
+    """A source of whole images, of which a rank keeps the rows of its tile."""
+
+    type: str = ""
+    whole: Any
+    """The source."""
+    part: int
+    parts: int
+
+    def open(self, shape: tuple[int, int, int], batch: int, seed: int) -> Callable[[int, int], np.ndarray]:
+        """Return what reads the rows."""
+        return self.stream(shape, batch, seed)
+
+    def stream(self, shape: tuple[int, int, int], batch: int, seed: int) -> ImageStream:
+        """Return the rows of the images that the whole layer shows."""
+        rows = slice(self.part * shape[0], (self.part + 1) * shape[0])
+        return _TileStream(self.whole.stream(self._of_all(shape), batch, seed), rows)
+
+    def paths(self) -> Sequence[str]:
+        """Return the input files."""
+        return self.whole.paths()  # type: ignore[no-any-return]
+
+    @property
+    def read_ahead(self) -> bool:
+        """As the whole images are."""
+        return bool(self.whole.read_ahead)
+
+    @property
+    def once(self) -> bool:
+        """As the whole images are."""
+        return bool(self.whole.once)
+
+    @property
+    def alike(self) -> bool:
+        """As the whole images are."""
+        return bool(self.whole.alike)
+
+    @property
+    def traced(self) -> bool:
+        """As the whole images are."""
+        return bool(self.whole.traced)
+
+    @property
+    def resets(self) -> bool:
+        """As the whole images do."""
+        return bool(self.whole.resets)
+
+    def nbytes(self, shape: tuple[int, int, int]) -> int:
+        """Return the bytes that reading whole images keeps in memory, with one of them."""
+        whole = self._of_all(shape)
+        return int(self.whole.nbytes(whole)) + int(np.prod(whole)) * np.dtype(np.float32).itemsize
+
+    def _of_all(self, shape: tuple[int, int, int]) -> tuple[int, int, int]:
+        return shape[0] * self.parts, *shape[1:]
+
+
+def _tile(network: Network, group: Comm) -> Network:
+    """Return the network of one rank of the group."""
+    layers: dict[str, Layer] = {}
+    for name, layer in network.layers.items():
+        ny, nx, nf = layer.shape
+        changed: dict[str, Any] = {"shape": (ny // group.size, nx, nf)}
+        changed["start"] = {variable: portion(one, -3, group) for variable, one in layer.start.items()}
+        if layer.images is not None:
+            changed["source"] = _TileSource(whole=layer.images.source, part=group.rank, parts=group.size)
+        layers[name] = layer.model_copy(update=changed)
+    return network.model_copy(update={"layers": layers, "parallel": Parallel()})

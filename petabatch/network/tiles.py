@@ -1,0 +1,123 @@
+"""Rows over ranks, `[parallel] rows`: tiles of the rows of every layer, and what prevents them.
+
+Each rank of a group has a tile of rows of every layer, with borders at the same places of the image, and all
+weights. A layer answers `local` where its units depend on nothing but their input. Then tiles meet in what
+patches reach beyond their borders: rows of a layer that patches gather from, and sums of patches that reach
+into the next tile. `engine/row_split.py` makes the tiles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from petabatch.errors import Problem
+from petabatch.geometry import Axis, Patches
+from petabatch.network.slices import own_values
+from petabatch.spec.network import Network
+from petabatch.spec.parts import Connection, Probe, Wiring
+
+
+def with_overlap(p: Patches, before: int, after: int) -> Patches:
+    """Return the geometry of a tile whose fine layer has rows of the tiles before and after it, too."""
+    y = Axis(p.y.coarse, before + p.y.fine + after, p.y.stride, p.y.size, lead=before)
+    return replace(p, y=y)
+
+
+def check_tiles(network: Network, wirings: Mapping[str, Wiring], problems: list[Problem]) -> None:
+    """Report everything that prevents the rows of a network from being split over ranks."""
+    ranks = network.parallel.rows
+    if ranks == 1:
+        return
+    obstacles = [*_run(network), *_layers(network)]
+    for name, connection in network.connections.items():
+        obstacles += [
+            (f"connections.{name}{key}", reason)
+            for key, reason in _connection(network, name, connection, wirings)
+        ]
+    for name, probe in network.probes.items():
+        obstacles += [(f"probes.{name}", reason) for reason in _probe(probe)]
+    hint = f"parallel.rows is {ranks}; set it to 1 not to split rows over ranks"
+    problems += [Problem(key, reason, hint=hint) for key, reason in obstacles]
+
+
+def _run(network: Network) -> Iterator[tuple[str, str]]:
+    run = network.run
+    if network.parallel.features > 1:
+        yield "parallel.features", "a slice is split over ranks by its features or by its rows, not by both"
+    if run.until is not None:
+        yield "run.until", "the duality gap for early stopping needs all rows"
+    if run.kernel == "array":
+        yield "run.kernel", "tiles exchange rows within compiled steps, which this kernel has not"
+    if run.precision != "float32":
+        yield "run.precision", "tiles exchange rows within compiled steps, which are float32"
+    if run.device == "gpu":
+        yield "run.device", "tiles exchange rows within compiled steps on the CPU"
+
+
+def _layers(network: Network) -> Iterator[tuple[str, str]]:
+    ranks, own = network.parallel.rows, own_values(network, 0)
+    for name, layer in network.layers.items():
+        key = f"layers.{name}"
+        if layer.shape[0] % ranks:
+            yield f"{key}.shape", f"{layer.shape[0]} rows cannot be split into {ranks} tiles of one height"
+        if not layer.local:
+            yield f"{key}.type", f"units of type {layer.type} depend on more than their own input"
+        if layer.controller is not None:
+            yield f"{key}.time_scale", "adaptive time scales need the energy of all rows"
+        if layer.border == "image":
+            yield f"{key}.border", "a tile has no margin of its image"
+        if any(path.startswith(f"{key}.source.") for path in own):
+            yield f"{key}.source", "a tile is of the images of one source, the same in all slices"
+
+
+def _connection(
+    network: Network, name: str, connection: Connection, wirings: Mapping[str, Wiring]
+) -> Iterator[tuple[str, str]]:
+    if connection.operation == "copy":
+        return
+    if connection.operation not in ("forward", "transposed"):
+        yield "", "tiles exchange rows for identities, conv, clone and transpose"
+        return
+    owner = connection.owner
+    if owner is not None and owner.mode not in ("extra_shared", "shared"):
+        yield ".mode", "each position has weights of its own"
+    elif owner is not None and owner.learn is not None and owner.mode != "extra_shared":
+        yield ".mode", "weights of one slice would be learned on several ranks"
+    link = wirings[name].link if name in wirings else None
+    if link is None:
+        return
+    p = link.patches
+    if p.y.margin or p.x.margin:
+        key = connection.pre if link.scatter else connection.post
+        yield "", f"units beyond the edge of {key}, whose border is not zero, have patches"
+        return
+    rows = p.y.fine // network.parallel.rows
+    if max(p.y.before, p.y.after) > rows or p.y.size >= 2 * rows:
+        yield "", f"patches of {p.y.size} rows reach beyond the next tile, of {rows} rows"
+
+
+def _probe(probe: Probe) -> Iterator[str]:
+    if not probe.splittable:
+        yield "only the probes energy, l0, l1 and l2 can measure tiles"
+    elif probe.masks():
+        yield "probes of tiles cannot have a mask"
+
+
+def sent_rows(network: Network, wirings: Mapping[str, Wiring]) -> int:
+    """Return the bytes that a rank sends to each neighbour in a step for a slice, at most."""
+    found, layers = set[tuple[str, int, int]](), network.layers
+    total = 0
+    for name, connection in network.connections.items():
+        link = wirings[name].link
+        if link is None:
+            continue
+        p, fine = link.patches, connection.post if link.scatter else connection.pre
+        reach = max(p.y.before, p.y.after)
+        # What is gathered from a layer is padded once for connections with the same reach.
+        once = (fine, reach, connection.delay)
+        if link.scatter or once not in found:
+            columns = p.x.fine if link.scatter else p.x.padded
+            total += reach * columns * layers[fine].shape[2] * 4
+        found |= set() if link.scatter else {once}
+    return total

@@ -1,0 +1,132 @@
+"""Runs with the rows of all layers split over ranks, with real mpirun: files as without, and resumed."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from petabatch import simulation
+from petabatch.engine.row_split import RowSplit
+from petabatch.errors import ParamsError
+from petabatch.parallel.comm import Serial
+from petabatch.parallel.grid import Grid
+from petabatch.report.explain import summary
+from support.commands import Command, alone, contents, datasets, set_all
+
+MORE = ("run.batch=2", "run.displays=4", "run.kernel=lazy", "run.verify=2", "checkpoint.every=7")
+
+
+def assert_close(one: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> None:
+    assert one.keys() == other.keys()
+    for name, array in one.items():
+        assert array.dtype == other[name].dtype, name
+        if array.dtype.kind == "f":
+            np.testing.assert_allclose(other[name], array, rtol=1e-4, atol=1e-4, err_msg=name)
+        else:
+            np.testing.assert_array_equal(other[name], array, err_msg=name)
+
+
+@pytest.mark.mpi
+def test_a_run_with_tiles_has_the_file_of_one_rank_and_is_resumed_with_its_bits_or_without_the_split(
+    small: Path, petabatch: Command
+) -> None:
+    folder = small.parent
+    alone(small, "one", *MORE)
+    done = petabatch("run", small, "--out", "tiles", "-q", *set_all(*MORE, "parallel.rows=2"), ranks=2)
+    assert done.returncode == 0, done.stderr
+    one, tiles = (datasets(folder / name / "run.h5") for name in ("one", "tiles"))
+    assert_close(one, tiles)
+    for name, ranks, changed in (("again", 2, ()), ("whole", 1, ("--rows", 1))):
+        shutil.copytree(folder / "tiles", folder / name)
+        for file in (folder / name / "checkpoints").glob("step_000000040*"):
+            file.unlink()  # as if it had been killed after step 35, within a display
+        done = petabatch("resume", name, "-q", *changed, ranks=ranks)
+        assert done.returncode == 0, done.stderr
+    assert contents(folder / "again" / "run.h5") == contents(folder / "tiles" / "run.h5")
+    assert_close(one, datasets(folder / "whole" / "run.h5"))
+
+
+@pytest.mark.mpi
+@pytest.mark.long
+def test_two_by_two_ranks_have_the_bits_of_two(small: Path, petabatch: Command) -> None:
+    for name, ranks in (("two", 2), ("four", 4)):
+        done = petabatch("run", small, "--out", name, "-q", *set_all(*MORE, "parallel.rows=2"), ranks=ranks)
+        assert done.returncode == 0, done.stderr
+    two, four = (small.parent / name / "run.h5" for name in ("two", "four"))
+    assert contents(two) == contents(four)
+
+
+def test_each_rank_holds_its_rows_and_check_says_what_that_saves_and_costs(small: Path) -> None:
+    whole = simulation.plan(simulation.read(small, ("parallel.rows=2",)))
+    group = Serial()
+    group.size, group.rank = 2, 1
+    part = RowSplit(whole, Grid(group, Serial(), group)).plan.variables
+    assert part["connections/dictionary/weights"].shape == (1, 1, 8, 4, 4, 3)
+    assert part["layers/V1/V"].shape == (3, 6, 8)
+    assert part["layers/recon/A"].shape[1:] == (6, 12, 3)
+    said = summary(whole)
+    # One row of the error in its padding, and one of the reconstruction.
+    assert f"cost: {(14 + 12) * 3 * 4} B to each neighbour" in said
+    held = [
+        sum(v.nbytes("float32") for k, v in some.items() if k.startswith("layers/"))
+        for some in (whole.variables, part)
+    ]
+    assert f"saving on each rank: {(held[0] - held[1]) / 1024:.1f} KiB per slice" in said
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        (
+            "shape = [6, 6, 8]",
+            'shape = [6, 6, 8]\ntime_scale = { type = "base", energy = "energy" }',
+            r"layers\.V1\.time_scale: adaptive time scales need the energy of all rows",
+        ),
+        (
+            "display = 10",
+            "display = 10\nuntil = { gap = 0.1 }",
+            r"run\.until: the duality gap .* needs all rows",
+        ),
+        ('type = "lca"\nshape', 'type = "fista"\nshape', r"layers\.V1\.type: units of type fista depend on"),
+        (
+            "patch = [4, 4]",
+            'patch = [4, 4]\nmode = "shared"',
+            r"connections\.dictionary\.mode: weights of one",
+        ),
+        ("patch = [4, 4]", 'patch = [4, 4]\nmode = "extra_non_shared"', r"dictionary\.mode: each position"),
+        ("patch = [4, 4]", "patch = [14, 4]", "patches of 14 rows reach beyond the next tile, of 6 rows"),
+        ("[6, 6, 8]", '[6, 6, 8]\nborder = "mirror"', "beyond the edge of V1, whose border is not zero"),
+        (
+            "[output]\n",
+            '[probes.p]\ntype = "statistics"\nlayer = "V1"\n[output]\n',
+            "energy, l0, l1 and l2 can measure tiles",
+        ),
+        (
+            "display = 10",
+            'display = 10\nkernel = "array"',
+            r"run\.kernel: tiles exchange rows within compiled",
+        ),
+        (
+            "display = 10",
+            'display = 10\nprecision = "float64"',
+            r"run\.precision: tiles exchange rows within compiled steps, which are float32",
+        ),
+        ("[run]", "[parallel]\nfeatures = 2\n[run]", r"parallel\.features: a slice is split .* not by both"),
+    ],
+)
+def test_networks_whose_rows_cannot_be_split_are_refused_with_the_reason(
+    small: Path, old: str, new: str, reason: str
+) -> None:
+    text = small.read_text().replace("tau = 10.0\n", "" if "fista" in new else "tau = 10.0\n")
+    assert old in text
+    small.write_text(text.replace(old, new))
+    with pytest.raises(ParamsError, match=reason):
+        simulation.plan(simulation.read(small, ("parallel.rows=2",)))
+
+
+def test_layers_must_divide_into_tiles_of_one_height(small: Path) -> None:
+    with pytest.raises(ParamsError, match=r"layers\.V1\.shape: 6 rows cannot be split into 4 tiles"):
+        simulation.plan(simulation.read(small, ("parallel.rows=4",)))
