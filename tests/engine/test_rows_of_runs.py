@@ -11,6 +11,7 @@ import pytest
 from petabatch import simulation
 from petabatch.engine.row_split import RowSplit
 from petabatch.errors import ParamsError
+from petabatch.network import lazy_codes
 from petabatch.parallel.comm import Serial
 from petabatch.parallel.grid import Grid
 from petabatch.report.explain import summary
@@ -75,6 +76,20 @@ def test_each_rank_holds_its_rows_and_check_says_what_that_saves_and_costs(small
         for some in (whole.variables, part)
     ]
     assert f"saving on each rank: {(held[0] - held[1]) / 1024:.1f} KiB per slice" in said
+
+
+def test_no_rank_decides_by_its_own_tile_whether_all_units_are_computed(
+    small: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("_SHORT", "LEAST"):
+        monkeypatch.setattr(lazy_codes, name, 0)
+    keys = ("run.display=40", "run.displays=1")
+    (alone_,) = simulation.plan(simulation.read(small, keys)).method.program.lazy
+    assert alone_.most < 1
+    whole, group = simulation.plan(simulation.read(small, (*keys, "parallel.rows=2"))), Serial()
+    group.size = 2
+    (part,) = RowSplit(whole, Grid(group, Serial(), group)).plan.method.program.lazy
+    assert part.most == 1  # `awake`, of which a checkpoint has one for a slice, stays 0 on all ranks
 
 
 @pytest.mark.parametrize(

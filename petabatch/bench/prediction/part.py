@@ -1,4 +1,4 @@
-"""One of several ranks that share the features of all slices, without the others."""
+"""One of several ranks that share all slices, without the others."""
 
 from __future__ import annotations
 
@@ -22,5 +22,5 @@ class FirstPart(Assembly):
 
     @cached_property
     def place(self) -> Grid:
-        """All slices, and the first part of the features."""
-        return Grid(self.comm, self.comm, _First(self.network.parallel.features))
+        """All slices, and the first part of them."""
+        return Grid(self.comm, self.comm, _First(self.network.parallel.parts))
