@@ -6,6 +6,7 @@ rows that patches reach beyond a tile. What weights learn from is summed exactly
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -56,15 +57,19 @@ class RowSplit(Split):
 
 
 class _TileStream(ImageStream):
-    """The rows of a tile of the images of a source."""
+    """The rows of a tile of the images of a source, which is read by one thread at a time.
+
+    So there is one whole image at a time, however many are read ahead.
+    """
 
     def __init__(self, whole: ImageStream, rows: slice) -> None:
-        self._whole, self._rows = whole, rows
+        self._whole, self._rows, self._lock = whole, rows, threading.Lock()
         self.displays, self.forward, self.files = whole.displays, whole.forward, whole.files
 
     def __call__(self, slice_: int, display: int) -> np.ndarray:
         """Return the rows, in memory of their own: the whole image is let go."""
-        return self._whole(slice_, display)[self._rows].copy()
+        with self._lock:
+            return self._whole(slice_, display)[self._rows].copy()
 
     @property
     def notes(self) -> Sequence[str]:

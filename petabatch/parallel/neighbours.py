@@ -24,7 +24,7 @@ class Borders:
         self._above = above if above >= 0 else None
         self._below = below if below < group.size else None
         self._front, self._back = (
-            {way: np.empty((slices, count, *row), np.float32) for way in ("sent", "received")}
+            {way: np.zeros((slices, count, *row), np.float32) for way in ("sent", "received")}
             for count in (before, after)
         )
 
