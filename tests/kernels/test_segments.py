@@ -52,7 +52,7 @@ def test_the_order_of_a_sum_does_not_depend_on_what_else_is_added_up() -> None:
 def test_no_kernel_adds_up_by_atomic_operations() -> None:
     folder = PACKAGE / "kernels" / "cuda"
     sources, translated = sorted(folder.glob("*.cu*")), sorted(folder.glob("rows/*.py"))
-    assert len(sources) >= 6
+    assert len(sources) >= 5
     assert len(translated) >= 6
     for file in (*sources, *translated):
         code = re.sub(r"//[^\n]*|/\*.*?\*/", "", file.read_text("utf-8"), flags=re.S)

@@ -14,7 +14,7 @@ import pytest
 
 from petabatch import simulation
 from petabatch.cli import main
-from petabatch.engine.split import _Portion
+from petabatch.engine.split import Portion
 from petabatch.errors import ParamsError
 from petabatch.layers import Linear
 from petabatch.spec import toml
@@ -321,7 +321,7 @@ def test_a_class_that_inherits_its_type_is_no_choice() -> None:
 
 
 def test_initialisers_that_only_the_engine_makes_are_no_choices() -> None:
-    assert _Portion(whole=None, axis=0, part=0, parts=1).type == ""
+    assert Portion(whole=None, axis=0, part=0, parts=1).type == ""
     assert "" not in Initial.choices()
 
 

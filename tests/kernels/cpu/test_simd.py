@@ -11,10 +11,13 @@ from petabatch.kernels.cpu.simd import lowest_bit, operations, pair_operations
 
 @pytest.mark.parametrize("lanes", [4, 8, 32])
 def test_vector_operations_are_their_plain_twins(lanes: int) -> None:
-    _, load, store, add_to, broadcast_fma, nonzero = operations(lanes)
+    _, load, store, add_to, broadcast_fma, scaled, nonzero = operations(lanes)
 
     @njit
-    def run(a: np.ndarray, b: np.ndarray, stored: np.ndarray, added: np.ndarray) -> tuple[int, int]:
+    def run(
+        a: np.ndarray, b: np.ndarray, stored: np.ndarray, added: np.ndarray, product: np.ndarray
+    ) -> tuple[int, int]:
+        store(product, 0, scaled(b, 1, load(b, 3)))
         v = broadcast_fma(load(a, 1), b, 2, load(b, 3))
         store(stored, 1, v)
         add_to(added, 2, v)
@@ -24,8 +27,9 @@ def test_vector_operations_are_their_plain_twins(lanes: int) -> None:
     rng = np.random.default_rng(0)
     a, b = rng.integers(1, 9, (2, lanes + 4)).astype("f4")
     a[[1, 3]], a[4] = 0, np.nan
-    stored, added = np.ones_like(a), np.ones_like(a)
-    bits, lowest = run(a, b, stored, added)
+    stored, added, product = (np.ones_like(a) for _ in range(3))
+    bits, lowest = run(a, b, stored, added, product)
+    np.testing.assert_array_equal(product[:lanes], b[1] * b[3 : 3 + lanes])
     expected = a[1 : 1 + lanes] + b[2] * b[3 : 3 + lanes]
     np.testing.assert_array_equal(stored[1 : 1 + lanes], expected)
     np.testing.assert_array_equal(added[2 : 2 + lanes], 1 + expected)
@@ -36,7 +40,7 @@ def test_vector_operations_are_their_plain_twins(lanes: int) -> None:
 
 @pytest.mark.parametrize("lanes", [4, 8, 64])
 def test_operations_on_pairs_of_vectors_are_their_plain_twins(lanes: int) -> None:
-    _, load, store, _, _, _ = operations(lanes)
+    _, load, store, *_ = operations(lanes)
     fma, horizontal_sum, below_mask = pair_operations(lanes)
 
     @njit
