@@ -46,7 +46,7 @@ def ours(network: Network, steps: int, held: ExitStack) -> dict[str, Work]:
 def captured(
     step: Callable[[], None], steps: int, held: object, after: Callable[[], None] = lambda: None
 ) -> Work:
-    """Return the replay of so many steps of PyTorch, and of what comes after them, as one CUDA graph.
+    """Return the replay of `steps` steps of PyTorch, followed by `after`, as one CUDA graph.
 
     A graph knows addresses alone: `held` are the tensors there, or what has them.
     """

@@ -21,7 +21,7 @@ from petabatch.layers.transfer import Transfer
 
 ROUNDS, FEWEST = 9, 3
 LONGEST = 25.0
-"""Seconds after which no further round of a comparison is begun, unless there were less than the fewest."""
+"""Seconds after which a comparison starts no further round, beyond the minimum."""
 # image, channels, features, patch, stride, threshold, steps at a time for each number of slices
 WORKLOADS = {
     "W1": (32, 3, 128, 8, 2, 0.55, {16: 400, 132: 400, 1024: 100}),
@@ -143,7 +143,7 @@ def by_torch(
 ) -> tuple[Callable[[int], None], Callable[[], np.ndarray]]:
     """Return the loop in PyTorch (conv2d and conv_transpose2d, channels last), and a function for its code.
 
-    All steps of a stretch are one CUDA graph; with `compiled`, of what torch.compile makes of a step.
+    All steps are one CUDA graph; with `compiled`, the step is compiled by torch.compile.
     """
     import torch
 

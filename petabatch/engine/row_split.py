@@ -90,7 +90,7 @@ class _TileStream(ImageStream):
 
 
 class _TileSource(Source):
-    """A source of whole images, of which a rank keeps the rows of its tile."""
+    """A source of whole images; a rank keeps the rows of its tile."""
 
     type: str = ""
     whole: Any

@@ -42,7 +42,7 @@ class Cut(NamedTuple):
         return array[(slice(None),) * (self.axis + 1) + (own,)]
 
     def join(self, parts: Sequence[np.ndarray]) -> np.ndarray:
-        """Return the whole of which these are the parts."""
+        """Return the whole array, joined from its parts."""
         first = (slice(None),) * (self.axis + 1) + (slice(self.step),)
         return np.concatenate([*(part[first] for part in parts[:-1]), parts[-1]], self.axis + 1)
 

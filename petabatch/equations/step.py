@@ -67,7 +67,7 @@ class Step:
     """What the activity is without spikes, in names of the equations."""
 
     def __hash__(self) -> int:
-        """Return that of the object, of which there is one for the same texts."""
+        """Return the identity of the object: equal texts share one."""
         return id(self)
 
     @cached_property

@@ -70,7 +70,7 @@ class Library:
 
 
 def layouts(draw: st.DrawFn, lead: tuple[int, ...], rows: int, columns: int, dtype: str) -> np.ndarray:
-    """Return matrices, of which rows or columns follow each other, or neither."""
+    """Return matrices that are contiguous by rows, by columns, or not at all."""
     rng = np.random.default_rng(draw(st.integers(0, 99)))
     kind = draw(st.sampled_from(["rows", "columns", "wider", "neither"]))
     if kind == "columns":
