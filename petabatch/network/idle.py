@@ -30,6 +30,10 @@ def without_effect(graph: Graph, silence: Silence) -> Iterator[str]:
             yield f"connections.{name}.normalize: it has no effect at the start or at updates"
     for name in silence.weights:
         yield f"connections.{name}: its weights are all 0, and nothing changes them"
+    for name, layer in layers.items():
+        if layer.static:
+            for edge in graph.edges[name]:
+                yield f"connections.{edge.name}: it delivers nothing, since layers.{name} takes no input"
     posts = {connection.post for connection in connections.values()}
     for name in silence.layers:
         if name not in posts and layers[name].constant is None:

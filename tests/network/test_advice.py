@@ -190,6 +190,11 @@ def test_a_normaliser_that_is_never_applied_is_told() -> None:
         assert len(warnings(chain(Linear(shape=SHAPE), conv))) == expected
 
 
+def test_a_connection_to_a_layer_that_takes_no_input_is_told() -> None:
+    onto = chain(Constant(shape=SHAPE, value=1.0), Identity(pre="image", post="layer"))
+    assert warnings(onto) == ["connections.see: it delivers nothing, since layers.layer takes no input"]
+
+
 def test_what_may_be_meant_is_a_note() -> None:
     see = Identity(pre="image", post="layer", strength=0.0)
     assert said(chain(LeakyIntegrator(shape=SHAPE), see)) == [

@@ -89,7 +89,7 @@ def layer_operation(
         if not layer.due(ctx.step, ctx.display):
             history.stand(ctx.step)
             return
-        arrived = drive(ctx.step)
+        arrived = () if layer.static else drive(ctx.step)
         previous, activity = history.at(ctx.step - 1), history.at(ctx.step)
         resets = layer.resets(ctx.step, ctx.display)
         to = potential(ctx.step) if resets else None

@@ -11,11 +11,12 @@ from petabatch import in_memory
 from petabatch.connections import Sparse
 from petabatch.connections.wirings import Profile
 from petabatch.engine.engine import Engine
-from petabatch.layers import Linear, Neurons
+from petabatch.layers import Constant, Linear, Neurons
 from petabatch.network.build import build
 from petabatch.network.plan import schedule
 from petabatch.parallel.comm import Comm, Serial
 from petabatch.spec.network import LayerOutput, Network, Output, Run
+from petabatch.spec.schedule import DISPLAY
 from petabatch.spec.sweep import Sweep
 from petabatch.weights import Gaussian, Uniform
 from support.pools import pooled
@@ -118,6 +119,23 @@ def test_a_run_goes_on_with_what_is_under_way(kernel: str) -> None:
     for key, one in whole.recorded.items():
         both = np.concatenate([np.asarray(first.recorded[key]), np.asarray(second.recorded[key])])
         np.testing.assert_array_equal(both, one, err_msg=key)
+
+
+@pytest.mark.parametrize("kernel", ["auto", "array"])
+def test_nothing_is_under_way_to_a_layer_that_takes_no_input(kernel: str) -> None:
+    net = network(run={"kernel": kernel})
+    given = Constant(shape=SHAPE, value=1.0, every=DISPLAY, offset=-1)
+    onto = Sparse(pre="n", post="given", probability=0.3, delays=DELAYS, init=Gaussian(deviation=0.2))
+    net = net.model_copy(
+        update={
+            "layers": {**net.layers, "given": given},
+            "connections": {**net.connections, "onto": onto},
+        }
+    )
+    end = in_memory.run(net).end.arrays
+    assert np.count_nonzero(end["connections/nn/pending"]) > 50
+    assert not end["connections/onto/pending"].any()
+    np.testing.assert_array_equal(end["layers/given/A"], 1)
 
 
 def test_what_is_under_way_arrives_whether_the_layer_is_recorded_in_each_step_or_seldom() -> None:
