@@ -241,11 +241,12 @@ def update_due(
         k = np.uint64(i)
         unit, a = work.units[k], values[k]
         activity[unit] = a
-        if a != _ZERO:
-            position = np.uint64(base) + work.places[k]
-            f = unit - position * np.uint64(nf)
-            active[position * np.uint64(each) + (f >> _SHIFT)] |= _ONE << (f & _LAST)
-            count += 1
+        # Without a branch: which of the due units are active cannot be predicted.
+        one = np.uint64(a != _ZERO)
+        position = np.uint64(base) + work.places[k]
+        f = unit - position * np.uint64(nf)
+        active[position * np.uint64(each) + (f >> _SHIFT)] |= one << (f & _LAST)
+        count += np.int64(one)
     return count
 
 
