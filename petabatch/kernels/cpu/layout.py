@@ -11,7 +11,7 @@ import numpy as np
 
 from petabatch.geometry import Patches
 from petabatch.kernels.cpu.jit import njit
-from petabatch.kernels.cpu.sizes import GROUP, LANES, tiling
+from petabatch.kernels.cpu.sizes import AT_ONCE, GROUP, LANES, tiling
 from petabatch.kernels.cpu.target import lanes
 from petabatch.variable import Array
 
@@ -129,8 +129,8 @@ def scratch(p: Patches) -> Scratch:
         strips=np.zeros((-(-s.ny // s.tile), strip), np.float32),
         window=np.zeros(0 if p.shared else p.length, np.float32),
         drive=np.zeros(-(-s.chunk // DRIVE_BLOCK) * DRIVE_BLOCK * s.wide, np.float32),
-        active=np.zeros(s.chunk * s.features, np.int32),
-        values=np.zeros(s.chunk * s.features, np.float32),
+        active=np.zeros(s.chunk * s.features + AT_ONCE, np.int32),
+        values=np.zeros(s.chunk * s.features + AT_ONCE, np.float32),
         ends=np.zeros(s.chunk + 1, np.int64),
         places=y * (s.stride_y * s.pitch) + (p.x.offset + x * p.x.stride) * p.channels,
         vectors=np.concatenate([vectors, np.zeros(_groups(p) * GROUP - len(vectors), np.int64)]),

@@ -283,10 +283,10 @@ def _fma(builder: Any, vector: Any) -> Any:
 
 @intrinsic
 def lowest_bit(typing: Any, bits: Any) -> Any:
-    """Return the number of the lowest bit set in a uint64 that is not zero."""
+    """Return the number of the lowest bit set in a uint64, 64 if there is none."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
+        return builder.cttz(args[0], ir.Constant(ir.IntType(1), 0))
 
     return types.int64(types.uint64), generate
 

@@ -12,6 +12,8 @@ ABREAST = 16
 """Slices whose synapses are summed up side by side."""
 WORD = 64
 """Positions whose units are tested together, one bit each, in lazy evaluation; a chunk is whole words."""
+AT_ONCE = 4
+"""Bits of a word that are listed together."""
 
 
 def tiling(p: Patches) -> tuple[int, int]:

@@ -14,6 +14,10 @@ def test_vector_operations_are_their_plain_twins(lanes: int) -> None:
     _, load, store, add_to, broadcast_fma, scaled, nonzero = operations(lanes)
 
     @njit
+    def lowest_bit_of(bits: int) -> int:
+        return lowest_bit(bits)
+
+    @njit
     def run(
         a: np.ndarray, b: np.ndarray, stored: np.ndarray, added: np.ndarray, product: np.ndarray
     ) -> tuple[int, int]:
@@ -36,6 +40,7 @@ def test_vector_operations_are_their_plain_twins(lanes: int) -> None:
     assert [stored[0], *stored[1 + lanes :], *added[:2], *added[2 + lanes :]] == [1] * 8
     assert bits == sum(1 << j for j in range(lanes) if a[1 + j] != 0)
     assert lowest == 1
+    assert lowest_bit_of(np.uint64(0)) == 64
 
 
 @pytest.mark.parametrize("lanes", [4, 8, 64])

@@ -29,7 +29,7 @@ from petabatch.kernels.cpu.program.table import (
 )
 from petabatch.kernels.cpu.program.views import floats, ints, longs
 from petabatch.kernels.cpu.simd import lowest_bit, operations
-from petabatch.kernels.cpu.sizes import GROUP, LANES, WORD
+from petabatch.kernels.cpu.sizes import AT_ONCE, GROUP, LANES, WORD
 
 _ZERO = np.float32(0)
 *_, nonzero = operations(WORD)
@@ -157,9 +157,19 @@ def _list_bits(bits: Any, f: int, code: Any, start: int, n: int, active: Any, va
 
 @njit(nogil=True, error_model="numpy")
 def list_marked(code: Any, marks: Any, start: int, n: int, active: Any, values: Any) -> int:
-    """List the units whose bits are set in the words of a position, as `list_units` does."""
+    """List the units whose bits are set in the words of a position, as `list_units` does.
+
+    Bits are taken AT_ONCE at a time, without branches, since their number cannot be predicted: the lists have
+    room for those that are not there.
+    """
     for word in range(marks.size):
-        n = _list_bits(marks[word], word * WORD, code, start, n, active, values)
+        bits, f = marks[word], word * WORD
+        while bits != 0:
+            for _ in range(AT_ONCE):
+                unit, place = f + (lowest_bit(bits) & (WORD - 1)), np.uint64(n)
+                active[place], values[place] = unit, code[np.uint64(start + unit)]
+                n += int(bits != 0)
+                bits &= bits - np.uint64(1)
     return n
 
 

@@ -27,7 +27,7 @@ from petabatch.kernels.cpu.program.transport import shape_of
 from petabatch.kernels.cpu.program.views import floats, longs
 from petabatch.kernels.cpu.rules import FAST, transfer
 from petabatch.kernels.cpu.simd import lowest_bit, operations, pair_operations
-from petabatch.kernels.cpu.sizes import LANES, WORD
+from petabatch.kernels.cpu.sizes import AT_ONCE, LANES, WORD
 from petabatch.kernels.rules import Cell
 
 _ONE, _ALL, _ZERO = np.uint64(1), ~np.uint64(0), np.float32(0)
@@ -152,10 +152,11 @@ def list_feature(
     for word in range(bits.size // nf):
         left = bits[word * nf + f]
         while left != 0:
-            place, k = word * WORD + lowest_bit(left), np.uint64(n)
-            places[k], units[k] = place, (base + place) * nf + f
-            n += 1
-            left &= left - _ONE
+            for _ in range(AT_ONCE):  # without branches; the lists have room for bits that are not there
+                place, k = word * WORD + (lowest_bit(left) & (WORD - 1)), np.uint64(n)
+                places[k], units[k] = place, (base + place) * nf + f
+                n += int(left != 0)
+                left &= left - _ONE
     return n
 
 
@@ -246,7 +247,7 @@ def update_due(
         position = np.uint64(base) + work.places[k]
         f = unit - position * np.uint64(nf)
         active[position * np.uint64(each) + (f >> _SHIFT)] |= one << (f & _LAST)
-        count += np.int64(one)
+        count += int(one)
     return count
 
 
