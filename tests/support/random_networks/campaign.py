@@ -148,12 +148,12 @@ class Campaign:
                 network = self.network()
                 lines = self.compare(network)
             except Exception as error:
-                lines = [f"{type(error).__name__}: {error}", *traceback.format_tb(error.__traceback__)[-2:]]
+                lines = [f"{type(error).__name__}: {error}", *traceback.format_tb(error.__traceback__)[-4:]]
             if lines:
                 self.problems[self._seed] = lines
                 kept = self._folder / f"network_{self._seed}.pickle"
                 kept.write_bytes(pickle.dumps(network))
-                yield f"{kept}: " + "; ".join(lines[:3])
+                yield f"{kept}: " + "; ".join(lines[:5])
         faulthandler.cancel_dump_traceback_later()
 
     def on_real_ranks(self) -> Iterator[str]:
