@@ -63,7 +63,9 @@ class Split:
         # What depends on sizes is that of the whole, so that all ranks meet at the same steps and keep the
         # same arrays.
         method = of_part(whole.method, part.graph, whole.graph.network)
-        self.plan = replace(part, flush=whole.flush, block=whole.block, method=method, whole=whole)
+        self.plan = replace(
+            part, flush=whole.flush, block=whole.block, stops=whole.stops, method=method, whole=whole
+        )
         self.together = method.by_layers
         streams = {recording.stream.path: recording.stream for recording in whole.recordings}
         self._streams = {r.stream.path: (streams[r.stream.path], r.stream) for r in self.plan.recordings}

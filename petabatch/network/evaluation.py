@@ -9,6 +9,7 @@ from dataclasses import replace
 from petabatch.errors import ParamsError, Problem
 from petabatch.network.checks import check_whole_slices, unknown
 from petabatch.spec.network import Network, Output
+from petabatch.spec.parts import Connection
 from petabatch.spec.schedule import DISPLAY, NEVER
 
 NAME = "evaluate"
@@ -46,6 +47,16 @@ def shown_by(network: Network) -> str:
     return network.evaluate.layer or next(images)
 
 
+def fixed(network: Network) -> dict[str, Connection]:
+    """Return the connections of a network with weights that do not learn."""
+    return {
+        name: connection.model_copy(update={"learn": owner.learn.model_copy(update={"every": NEVER})})
+        if (owner := connection.owner) is not None and owner.learn is not None
+        else connection
+        for name, connection in network.connections.items()
+    }
+
+
 def held_out(network: Network) -> Network:
     """Return the network that codes the held-out images: the same without weight updates and recordings."""
     wanted = network.evaluate
@@ -54,12 +65,6 @@ def held_out(network: Network) -> Network:
     layers = {
         name: layer.model_copy(update={"source": wanted.source, "every": DISPLAY} if name == shows else {})
         for name, layer in network.layers.items()
-    }
-    connections = {
-        name: connection.model_copy(update={"learn": owner.learn.model_copy(update={"every": NEVER})})
-        if (owner := connection.owner) is not None and owner.learn is not None
-        else connection
-        for name, connection in network.connections.items()
     }
     probes = {
         name: probe.model_copy(update={"every": DISPLAY, "offset": 0})
@@ -70,7 +75,7 @@ def held_out(network: Network) -> Network:
     return network.model_copy(
         update={
             "layers": layers,
-            "connections": connections,
+            "connections": fixed(network),
             "probes": probes,
             "run": run,
             "output": Output(),

@@ -104,10 +104,10 @@ def _probe(probe: Probe) -> Iterator[str]:
         yield "probes of tiles cannot have a mask"
 
 
-def sent_rows(network: Network, wirings: Mapping[str, Wiring]) -> int:
-    """Return the bytes that a rank sends to each neighbour in a step for a slice, at most."""
-    found, layers = set[tuple[str, int, int]](), network.layers
-    total = 0
+def exchanged_rows(network: Network, wirings: Mapping[str, Wiring]) -> list[int]:
+    """Return the bytes of each message to a neighbour in a step for a slice, at most."""
+    known, layers = set[tuple[str, int, int]](), network.layers
+    found = []
     for name, connection in network.connections.items():
         link = wirings[name].link
         if link is None:
@@ -116,8 +116,8 @@ def sent_rows(network: Network, wirings: Mapping[str, Wiring]) -> int:
         reach = max(p.y.before, p.y.after)
         # What is gathered from a layer is padded once for connections with the same reach.
         once = (fine, reach, connection.delay)
-        if link.scatter or once not in found:
+        if reach and (link.scatter or once not in known):
             columns = p.x.fine if link.scatter else p.x.padded
-            total += reach * columns * layers[fine].shape[2] * 4
-        found |= set() if link.scatter else {once}
-    return total
+            found.append(reach * columns * layers[fine].shape[2] * 4)
+        known |= set() if link.scatter else {once}
+    return found
