@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from petabatch.geometry import Patches
 from petabatch.network.plan import Plan
 from petabatch.parallel.comm import Comm, Serial
 from petabatch.spec.compiled import Term
-from petabatch.spec.parts import Probe, Reading
+from petabatch.spec.parts import Reading
 from petabatch.variable import Array
 
 
@@ -33,6 +33,9 @@ class Features(Protocol):
     writes: bool
     """This rank writes what is recorded of its slices."""
 
+    def of(self, plan: Plan) -> Features:
+        """Return the same of the slices of another network, which has as many parts."""
+
     def joins(self, pre: str, post: str) -> bool:
         """Return whether what a connection delivers is a partial sum over features."""
 
@@ -51,8 +54,11 @@ class Features(Protocol):
     def norms(self, probe: str, plan: Plan) -> Mapping[str, Sequence[Term]]:
         """Return this rank's terms of what a probe of a plan sums up; raises NotSuitable if it is no sum."""
 
-    def measure(self, probe: Probe, read: Reading, slices: int, xp: Any) -> Mapping[str, Array]:
-        """Return this rank's share of what a probe measures."""
+    def reading(self, read: Reading, tag: int) -> Reading:
+        """Return what a probe sees of whole layers, from what it sees of this rank's part.
+
+        All that it reads is collective for each `tag`, and the same on all ranks of the group.
+        """
 
     def all_of(
         self, connection: str, arrays: Mapping[str, Array], tag: int = 0
@@ -81,6 +87,10 @@ class AllFeatures:
         self.plan = self.whole_plan = plan
         self.group: Comm = Serial()
 
+    def of(self, plan: Plan) -> Features:
+        """Return all features of another network."""
+        return AllFeatures(plan)
+
     def joins(self, pre: str, post: str) -> bool:
         """No sum is partial."""
         return False
@@ -106,9 +116,9 @@ class AllFeatures:
         network = plan.graph.network
         return network.probes[probe].norms(network.layers)
 
-    def measure(self, probe: Probe, read: Reading, slices: int, xp: Any) -> Mapping[str, Array]:
-        """Return what the probe measures."""
-        return probe.measure(read, xp)
+    def reading(self, read: Reading, tag: int) -> Reading:
+        """Return it as it is."""
+        return read
 
     def all_of(
         self, connection: str, arrays: Mapping[str, Array], tag: int = 0

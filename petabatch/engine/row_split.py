@@ -31,11 +31,15 @@ class RowSplit(Split):
     def __init__(self, whole: Plan, place: Grid) -> None:
         network, group = whole.graph.network, place.group
         super().__init__(whole, group, frozenset(network.layers), _tile(network, group))
-        self.terms, self._world = group.size, place.world
+        self.terms, self._place = group.size, place
+
+    def of(self, plan: Plan) -> RowSplit:
+        """Return the same tile of another network."""
+        return RowSplit(plan, self._place)
 
     def learners(self, comm: Comm) -> Comm:
         """Return all ranks: each has a part of what a slice learns from."""
-        return self._world
+        return self._place.world
 
     def surrounded(self, fine: Array, p: Patches, tag: int) -> tuple[Array, Patches]:
         """Return a layer with the rows of the next tiles that patches reach, and their geometry on it.

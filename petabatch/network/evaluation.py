@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from petabatch.errors import ParamsError, Problem
-from petabatch.network.checks import check_whole_slices, unknown
+from petabatch.network.checks import unknown
 from petabatch.spec.network import Network, Output
 from petabatch.spec.parts import Connection
 from petabatch.spec.schedule import DISPLAY, NEVER
@@ -37,7 +37,6 @@ def check_evaluate(network: Network, problems: list[Problem]) -> None:
         problems.append(Problem("evaluate", "nothing is measured", expected="a probe, such as the energy"))
     if NAME in network.probes:
         problems.append(Problem(f"probes.{NAME}", "this name is reserved for the results of `evaluate`"))
-    check_whole_slices(network, "evaluate", "evaluation is", problems)
 
 
 def shown_by(network: Network) -> str:

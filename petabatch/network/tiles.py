@@ -36,7 +36,7 @@ def check_tiles(network: Network, wirings: Mapping[str, Wiring], problems: list[
             for key, reason in _connection(network, name, connection, wirings)
         ]
     for name, probe in network.probes.items():
-        obstacles += [(f"probes.{name}", reason) for reason in _probe(probe)]
+        obstacles += [(f"probes.{name}", reason) for reason in _probe(probe, wirings)]
     hint = f"parallel.rows is {ranks}; set it to 1 not to split rows over ranks"
     problems += [Problem(key, reason, hint=hint) for key, reason in obstacles]
 
@@ -45,8 +45,6 @@ def _run(network: Network) -> Iterator[tuple[str, str]]:
     run = network.run
     if network.parallel.features > 1:
         yield "parallel.features", "a slice is split over ranks by its features or by its rows, not by both"
-    if run.until is not None:
-        yield "run.until", "the duality gap for early stopping needs all rows"
     if run.kernel == "array":
         yield "run.kernel", "tiles exchange rows within compiled steps, which this kernel has not"
     if run.precision != "float32":
@@ -63,8 +61,6 @@ def _layers(network: Network) -> Iterator[tuple[str, str]]:
             yield f"{key}.shape", f"{layer.shape[0]} rows cannot be split into {ranks} tiles of one height"
         if not layer.local:
             yield f"{key}.type", f"units of type {layer.type} depend on more than their own input"
-        if layer.controller is not None:
-            yield f"{key}.time_scale", "adaptive time scales need the energy of all rows"
         if layer.border == "image":
             yield f"{key}.border", "a tile has no margin of its image"
         if any(path.startswith(f"{key}.source.") for path in own):
@@ -97,11 +93,11 @@ def _connection(
         yield "", f"patches of {p.y.size} rows reach beyond the next tile, of {rows} rows"
 
 
-def _probe(probe: Probe) -> Iterator[str]:
-    if not probe.splittable:
-        yield "only the probes energy, l0, l1 and l2 can measure tiles"
-    elif probe.masks():
-        yield "probes of tiles cannot have a mask"
+def _probe(probe: Probe, wirings: Mapping[str, Wiring]) -> Iterator[str]:
+    for name in probe.connections():
+        link = wirings[name].link if name in wirings else None
+        if link is not None and link.scatter:
+            yield f"it measures through {name}, which adds up patches of several tiles"
 
 
 def exchanged_rows(network: Network, wirings: Mapping[str, Wiring]) -> list[int]:

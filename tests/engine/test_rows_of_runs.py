@@ -95,16 +95,6 @@ def test_no_rank_decides_by_its_own_tile_whether_all_units_are_computed(
 @pytest.mark.parametrize(
     ("old", "new", "reason"),
     [
-        (
-            "shape = [6, 6, 8]",
-            'shape = [6, 6, 8]\ntime_scale = { type = "base", energy = "energy" }',
-            r"layers\.V1\.time_scale: adaptive time scales need the energy of all rows",
-        ),
-        (
-            "display = 10",
-            "display = 10\nuntil = { gap = 0.1 }",
-            r"run\.until: the duality gap .* needs all rows",
-        ),
         ('type = "lca"\nshape', 'type = "fista"\nshape', r"layers\.V1\.type: units of type fista depend on"),
         (
             "patch = [4, 4]",
@@ -114,11 +104,6 @@ def test_no_rank_decides_by_its_own_tile_whether_all_units_are_computed(
         ("patch = [4, 4]", 'patch = [4, 4]\nmode = "extra_non_shared"', r"dictionary\.mode: each position"),
         ("patch = [4, 4]", "patch = [14, 4]", "patches of 14 rows reach beyond the next tile, of 6 rows"),
         ("[6, 6, 8]", '[6, 6, 8]\nborder = "mirror"', "beyond the edge of V1, whose border is not zero"),
-        (
-            "[output]\n",
-            '[probes.p]\ntype = "statistics"\nlayer = "V1"\n[output]\n',
-            "energy, l0, l1 and l2 can measure tiles",
-        ),
         (
             "display = 10",
             'display = 10\nkernel = "array"',

@@ -131,11 +131,6 @@ def test_each_rank_holds_its_part_and_check_says_what_that_saves_and_costs(small
     [
         ("shape = [6, 6, 8]", "shape = [6, 6, 9]", r"layers\.V1\.shape: 9 features cannot be split into 2"),
         ('type = "lca"', 'type = "ista"', "there is no layer of type lca"),
-        (
-            "[output]\n",
-            '[probes.p]\ntype = "statistics"\nlayer = "V1"\n[output]\n',
-            "energy, l0, l1 and l2 can",
-        ),
         ("[output]\n", RESET + "[output]\n", "one of the two layers is split, the other is not"),
     ],
 )

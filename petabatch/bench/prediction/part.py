@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-
 from petabatch.engine.assembly import Assembly
+from petabatch.once import once
 from petabatch.parallel.comm import Serial
 from petabatch.parallel.grid import Grid
 
@@ -20,7 +19,7 @@ class _First(Serial):
 class FirstPart(Assembly):
     """The assembly of the first rank."""
 
-    @cached_property
+    @once
     def place(self) -> Grid:
         """All slices, and the first part of them."""
         return Grid(self.comm, self.comm, _First(self.network.parallel.parts))
