@@ -130,3 +130,33 @@ def test_networks_whose_rows_cannot_be_split_are_refused_with_the_reason(
 def test_layers_must_divide_into_tiles_of_one_height(small: Path) -> None:
     with pytest.raises(ParamsError, match=r"layers\.V1\.shape: 6 rows cannot be split into 4 tiles"):
         simulation.plan(simulation.read(small, ("parallel.rows=4",)))
+
+
+@pytest.mark.mpi
+def test_a_run_goes_on_from_one_grid_of_ranks_to_another(small: Path, petabatch: Command) -> None:
+    folder, more = small.parent, (*MORE, "checkpoint.keep=10")
+    alone(small, "one", *more)
+    grids = (
+        ("features", ("parallel.features=2", "parallel.batch=1"), 2, 7),
+        ("rows", ("--features", 1, "--rows", 2), 4, 14),
+        ("again", ("--features", 2, "--rows", 1), 2, 28),
+        ("whole", ("--features", 1), 1, 40),
+    )
+    before = ""
+    for name, flags, ranks, last in grids:
+        if before:
+            shutil.copytree(folder / before, folder / name)
+            done = petabatch("resume", name, "-q", *flags, ranks=ranks)
+        else:
+            done = petabatch("run", small, "--out", name, "-q", *set_all(*more, *flags), ranks=ranks)
+        assert done.returncode == 0, done.stderr
+        later = [one for one in (folder / name / "checkpoints").iterdir() if _step(one) > last]
+        assert later or last == 40
+        for file in later:  # as if it had been killed before
+            file.unlink()
+        before = name
+    assert_close(datasets(folder / "one" / "run.h5"), datasets(folder / "whole" / "run.h5"))
+
+
+def _step(checkpoint: Path) -> int:
+    return int(checkpoint.name.split("_")[1].split(".")[0])
