@@ -141,9 +141,9 @@ class _TileSource(Source):
         return bool(self.whole.resets)
 
     def nbytes(self, shape: tuple[int, int, int]) -> int:
-        """Return the bytes that reading whole images keeps in memory, with one of them."""
+        """Return the bytes that reading whole images keeps in memory, with one of them, also in float64."""
         whole = self._of_all(shape)
-        return int(self.whole.nbytes(whole)) + int(np.prod(whole)) * np.dtype(np.float32).itemsize
+        return int(self.whole.nbytes(whole)) + int(np.prod(whole)) * (4 + 8)
 
     def _of_all(self, shape: tuple[int, int, int]) -> tuple[int, int, int]:
         return shape[0] * self.parts, *shape[1:]
