@@ -175,13 +175,14 @@ def taken(side, rows):
     ).model_copy(update={"parallel": Parallel(rows=rows)})
     part = FirstPart(schedule(build(network)), Serial(), 1)
     Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
-    before = resident("VmRSS")
+    before, mapped = resident("VmRSS"), resident("RssFile")
     engine = part.engine()
     engine.start()
     for step in engine.run():
         engine.recorder.take(step)
         engine.flushed()
-    return resident("VmHWM") - before, needed(engine.plan, 1, 1)
+    mapped = resident("RssFile") - mapped  # of the images, which the system drops when it needs the memory
+    return resident("VmHWM") - before - mapped, needed(engine.plan, 1, 1)
 
 taken(64, 1)
 print(*taken(1536, int(sys.argv[1])))
