@@ -64,7 +64,10 @@ def check_features(network: Network, problems: list[Problem]) -> None:
 
 def _run(network: Network, split: frozenset[str]) -> Iterator[tuple[str, str]]:
     if not split:
-        yield "parallel.features", "there is no layer of type lca, whose features could be split"
+        yield (
+            "parallel.features",
+            "there is no code layer, such as lca, whose features could be split",
+        )
 
 
 def _layers(network: Network, split: frozenset[str]) -> Iterator[tuple[str, str]]:

@@ -163,8 +163,9 @@ class Parallel(Model):
     """Number of ranks over which the slices are distributed; by default all ranks divided by `features` or
     `rows`."""
     features: Count = 1
-    """Number of ranks that share each slice: each holds a part of the features of layers of type `lca`, and
-    their weights. For layers too large for one rank; requires communication in every step."""
+    """Number of ranks that share each slice: each holds a part of the features of code layers (`lca`, `ista`,
+    `momentum_lca`, `heavy_ball`), and their weights. For layers too large for one rank; requires
+    communication in every step."""
     rows: Count = 1
     """Number of ranks that share each slice: each holds a tile of rows of every layer, and all weights. For
     images too large for one rank; neighbouring tiles exchange the rows at their borders in every step."""

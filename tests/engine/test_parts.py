@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from petabatch.errors import ParamsError
-from petabatch.layers import LogTimeScale
+from petabatch.layers import ISTA, LCA, HeavyBall, LogTimeScale, MomentumLCA
+from petabatch.learning import Oja, Revive
 from petabatch.probes import L1, PSNR, Optimality, Statistics
 from petabatch.spec.network import Evaluate, LayerOutput, Network, Until
 from petabatch.spec.parts import Probe, Reading
@@ -142,3 +143,38 @@ def test_points_of_a_sweep_have_their_values_in_all_parts(parts: dict[str, int])
         np.testing.assert_array_equal(
             array, found[key][:, :4] if array.shape != found[key].shape else found[key]
         )
+
+
+@pytest.mark.parametrize("parts", AXES[:2], ids=str)
+@pytest.mark.parametrize(
+    "code",
+    [ISTA(shape=(18, 12, 12)), MomentumLCA(shape=(18, 12, 12)), HeavyBall(shape=(18, 12, 12), beta=0.5)],
+    ids=lambda code: code.type,
+)
+def test_codes_of_other_types_have_parts(code: LCA, parts: dict[str, int]) -> None:
+    whole = network(learn=False)
+    own = code.model_copy(update={"tau": 20.0, "threshold": 0.4})
+    whole = whole.model_copy(update={"layers": {**whole.layers, "V1": own}})
+    _, recorded = simulate(whole)
+    found, _ = of_ranks(split(whole, **parts))
+    assert recorded["probes/active/active"].max() > 0
+    assert_near(recorded, found, 2e-5)
+
+
+RULES = {
+    "oja": {"learn": Oja(input="image", rate=0.001)},
+    "decorrelate": {"decorrelate": 0.05},
+    "revive": {"revive": Revive(after=1)},
+}
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_rules_that_couple_features_learn_from_all_rows(rule: str) -> None:
+    one = network(momentum=0.0)
+    own = one.connections["dictionary"].model_copy(update=RULES[rule])
+    code = one.layers["V1"].model_copy(update={"threshold": 1.0})
+    whole = changed(one, connections={"dictionary": own}, layers={"V1": code})
+    _, recorded = simulate(whole)
+    found, _ = of_ranks(split(whole, rows=2))
+    assert not np.array_equal(*recorded["connections/dictionary/weights"][-2:])
+    assert_near(recorded, found, 1e-4)

@@ -130,7 +130,7 @@ def test_each_rank_holds_its_part_and_check_says_what_that_saves_and_costs(small
     ("old", "new", "reason"),
     [
         ("shape = [6, 6, 8]", "shape = [6, 6, 9]", r"layers\.V1\.shape: 9 features cannot be split into 2"),
-        ('type = "lca"', 'type = "ista"', "there is no layer of type lca"),
+        ('type = "lca"', 'type = "fista"', "there is no code layer, such as lca"),
         ("[output]\n", RESET + "[output]\n", "one of the two layers is split, the other is not"),
     ],
 )
@@ -138,6 +138,7 @@ def test_networks_that_cannot_be_split_are_refused_with_the_reason(
     small: Path, old: str, new: str, reason: str
 ) -> None:
     text = small.read_text().replace("rate = 0.5, momentum = 0.5", "rate = 0.5")
+    text = text.replace("tau = 10.0\n", "" if "fista" in new else "tau = 10.0\n")
     assert old in text
     small.write_text(text.replace(old, new))
     simulation.plan(simulation.read(small))
