@@ -10,6 +10,7 @@ from petabatch.engine.feature_split import FeatureSplit
 from petabatch.engine.features import AllFeatures, Features
 from petabatch.engine.fitting import fitted_sources, to_be_fitted, with_sources
 from petabatch.engine.gpu.choose import choose
+from petabatch.engine.grid_split import GridSplit
 from petabatch.engine.row_split import RowSplit
 from petabatch.kernels.cuda.device import Device
 from petabatch.network.build import build
@@ -91,14 +92,14 @@ class Assembly:
     def place(self) -> Grid:
         """The place of this rank among those with other slices and other parts of them; collective."""
         parallel = self.network.parallel
-        return grid(self.comm, parallel.batch, parallel.parts, "rows" if parallel.rows > 1 else "features")
+        return grid(self.comm, parallel.batch, parallel.parts, parallel.keys)
 
     @once
     def features(self) -> Features:
         """What this rank has of its slices; collective."""
-        if self.network.parallel.rows > 1:
-            return RowSplit(self.plan, self.place)
-        split = self.network.parallel.features > 1
+        rows, split = self.network.parallel.rows > 1, self.network.parallel.features > 1
+        if rows:
+            return (GridSplit if split else RowSplit)(self.plan, self.place)
         return FeatureSplit(self.plan, self.place.group) if split else AllFeatures(self.plan)
 
     @property

@@ -26,6 +26,8 @@ class Features(Protocol):
     """That of whole slices."""
     group: Comm
     """The ranks that share the slices."""
+    tiles: Comm
+    """The ranks that have the tiles of these slices, in their order, each with the same features."""
     terms: int
     """Products of a slice that an exact sum adds up, in different ranks."""
     together: bool
@@ -50,6 +52,9 @@ class Features(Protocol):
 
     def add_parts(self, part: np.ndarray, total: np.ndarray, tag: int) -> None:
         """Set `total` to the sum of the parts of all ranks of the group; collective for each `tag`."""
+
+    def add_shares(self, share: np.ndarray, total: np.ndarray, tag: int) -> None:
+        """Set `total` to the sum of what each rank of the group measures; collective for each `tag`."""
 
     def norms(self, probe: str, plan: Plan) -> Mapping[str, Sequence[Term]]:
         """Return this rank's terms of what a probe of a plan sums up; raises NotSuitable if it is no sum."""
@@ -86,6 +91,7 @@ class AllFeatures:
     def __init__(self, plan: Plan) -> None:
         self.plan = self.whole_plan = plan
         self.group: Comm = Serial()
+        self.tiles: Comm = self.group
 
     def of(self, plan: Plan) -> Features:
         """Return all features of another network."""
@@ -110,6 +116,10 @@ class AllFeatures:
     def add_parts(self, part: np.ndarray, total: np.ndarray, tag: int) -> None:
         """Copy the sum, which is whole."""
         total[...] = part
+
+    def add_shares(self, share: np.ndarray, total: np.ndarray, tag: int) -> None:
+        """Copy what is measured of the whole."""
+        total[...] = share
 
     def norms(self, probe: str, plan: Plan) -> Mapping[str, Sequence[Term]]:
         """Return all terms."""

@@ -114,7 +114,7 @@ class Observer:
             return host(self.measure(probe, step)["total"])
         mine = np.atleast_1d(self.stepper.sums(step) @ np.array(weights))
         total = np.empty_like(mine)
-        features.add_parts(mine, total, self.lanes.start)
+        features.add_shares(mine, total, self.lanes.start)
         return total
 
     def gap(self, step: int) -> Array:

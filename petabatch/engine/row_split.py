@@ -31,7 +31,7 @@ class RowSplit(Split):
     def __init__(self, whole: Plan, place: Grid) -> None:
         network, group = whole.graph.network, place.group
         super().__init__(whole, group, frozenset(network.layers), _tile(network, group))
-        self.terms, self._place = group.size, place
+        self.terms, self._place, self.tiles = group.size, place, group
 
     def of(self, plan: Plan) -> RowSplit:
         """Return the same tile of another network."""
@@ -159,4 +159,5 @@ def _tile(network: Network, group: Comm) -> Network:
         if layer.images is not None:
             changed["source"] = _TileSource(whole=layer.images.source, part=group.rank, parts=group.size)
         layers[name] = layer.model_copy(update=changed)
-    return network.model_copy(update={"layers": layers, "parallel": Parallel()})
+    rest = Parallel(features=network.parallel.features)  # which split what is left
+    return network.model_copy(update={"layers": layers, "parallel": rest})

@@ -19,7 +19,7 @@ from petabatch.geometry import Patches
 from petabatch.network.build import build
 from petabatch.network.method import of_part
 from petabatch.network.plan import Plan, schedule
-from petabatch.parallel.comm import Comm
+from petabatch.parallel.comm import Comm, Serial
 from petabatch.spec.compiled import Term
 from petabatch.spec.network import Network
 from petabatch.spec.parts import Reading
@@ -56,15 +56,17 @@ class Split:
     def __init__(self, whole: Plan, group: Comm, layers: frozenset[str], network: Network) -> None:
         """Take the layers that are split, and the network of this rank."""
         self.group = group
+        self.tiles: Comm = Serial()
         self.layers = layers
         self.whole_plan = whole
         self.writes = group.rank == 0
         part = schedule(build(network))
         # What depends on sizes is that of the whole, so that all ranks meet at the same steps and keep the
         # same arrays.
-        method = of_part(whole.method, part.graph, whole.graph.network)
+        outermost = whole.whole or whole
+        method = of_part(whole.method, part.graph, outermost.graph.network)
         self.plan = replace(
-            part, flush=whole.flush, block=whole.block, stops=whole.stops, method=method, whole=whole
+            part, flush=whole.flush, block=whole.block, stops=whole.stops, method=method, whole=outermost
         )
         self.together = method.by_layers
         streams = {recording.stream.path: recording.stream for recording in whole.recordings}
@@ -95,6 +97,10 @@ class Split:
     def add_parts(self, part: np.ndarray, total: np.ndarray, tag: int) -> None:
         """Set `total` to the sum of the parts of all ranks of the group; collective for each `tag`."""
         self.group.add_parts(part, total, tag)
+
+    def add_shares(self, share: np.ndarray, total: np.ndarray, tag: int) -> None:
+        """Set `total` to the sum of what each rank has of a measurement; collective for each `tag`."""
+        self.group.add_parts(share, total, tag)
 
     def norms(self, probe: str, plan: Plan) -> Mapping[str, Sequence[Term]]:
         """Return this rank's terms: norms of layers that all ranks hold are summed up on the first."""

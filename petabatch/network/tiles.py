@@ -43,8 +43,6 @@ def check_tiles(network: Network, wirings: Mapping[str, Wiring], problems: list[
 
 def _run(network: Network) -> Iterator[tuple[str, str]]:
     run = network.run
-    if network.parallel.features > 1:
-        yield "parallel.features", "a slice is split over ranks by its features or by its rows, not by both"
     if run.kernel == "array":
         yield "run.kernel", "tiles exchange rows within compiled steps, which this kernel has not"
     if run.precision != "float32":

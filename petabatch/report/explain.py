@@ -115,7 +115,7 @@ def _parallel(plan: Plan) -> Iterator[str]:
     if not split:
         return
     precision = graph.network.run.precision
-    sent = sum(partial_sums(graph.network))
+    sent = sum(partial_sums(graph.network)) // graph.network.parallel.rows
     owners = {f"connections/{name}" for name, owner in graph.weighted.items() if owner.pre in split}
     held = {"slice": 0, "network": 0}
     for key, variable in plan.variables.items():

@@ -19,7 +19,7 @@ from petabatch.spec.sweep import Sweep
 from support.networks import GivenImages, images, lca_network, simulate
 from support.parts import assert_near, of_ranks, split
 
-AXES = [{"features": 2}, {"rows": 2}, {"rows": 3}, {"features": 3}]
+AXES = [{"features": 2}, {"rows": 2}, {"features": 2, "rows": 2}, {"rows": 3}, {"features": 3}]
 
 
 def network(**run: Any) -> Network:
@@ -84,7 +84,7 @@ def test_all_probes_measure_whole_slices(kernel: str, parts: dict[str, int]) -> 
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("parts", AXES[:2], ids=str)
+@pytest.mark.parametrize("parts", AXES[:3], ids=str)
 def test_slices_stop_at_the_gap_of_the_whole(threads: int, parts: dict[str, int]) -> None:
     whole = changed(
         network(learn=False, kernel="lazy", until=Until(gap=0.6, every=3)),
@@ -98,7 +98,7 @@ def test_slices_stop_at_the_gap_of_the_whole(threads: int, parts: dict[str, int]
     assert_near(recorded, found, 2e-5)
 
 
-@pytest.mark.parametrize("parts", AXES[:2], ids=str)
+@pytest.mark.parametrize("parts", AXES[:3], ids=str)
 def test_time_scales_follow_the_energy_of_the_whole(parts: dict[str, int]) -> None:
     one = network(learn=False, kernel="dense", display=16)
     scaled = one.layers["V1"].model_copy(
@@ -115,7 +115,19 @@ def test_time_scales_follow_the_energy_of_the_whole(parts: dict[str, int]) -> No
     assert_near(recorded, found, 2e-5)
 
 
-@pytest.mark.parametrize("parts", AXES[:2], ids=str)
+@pytest.mark.parametrize("parts", AXES[:3], ids=str)
+def test_weights_learn_from_all_parts_of_all_slices(parts: dict[str, int]) -> None:
+    parted = split(network(), **parts)
+    alone, state = of_ranks(network())
+    found, whole = of_ranks(parted)
+    assert_near(alone, found, 1e-4)
+    assert_near(state, whole, 1e-4)
+    first, _ = of_ranks(parted, ranks=2 * parted.parallel.parts)
+    key = "connections/dictionary/weights"
+    np.testing.assert_array_equal(first[key], found[key])
+
+
+@pytest.mark.parametrize("parts", AXES[:3], ids=str)
 def test_held_out_images_are_evaluated_with_parts_of_each(parts: dict[str, int]) -> None:
     held = Evaluate.model_construct(
         source=GivenImages(data=images(2, shape=(36, 24, 3), seed=5)), every=DISPLAY
@@ -128,7 +140,7 @@ def test_held_out_images_are_evaluated_with_parts_of_each(parts: dict[str, int])
         assert_near(alone, found, 1e-4)
 
 
-@pytest.mark.parametrize("parts", AXES[:2], ids=str)
+@pytest.mark.parametrize("parts", AXES[:3], ids=str)
 def test_points_of_a_sweep_have_their_values_in_all_parts(parts: dict[str, int]) -> None:
     sweep = Sweep(**{"layers.V1.threshold": [0.3, 0.6], "layers.V1.tau": [20.0, 30.0]})
     whole = network(learn=False).model_copy(update={"sweep": sweep})
@@ -138,14 +150,15 @@ def test_points_of_a_sweep_have_their_values_in_all_parts(parts: dict[str, int])
     assert active.shape == (8,)
     assert len(set(active)) > 4
     assert_near(alone, found, 2e-5)
-    first, _ = of_ranks(split(whole, **parts), ranks=4)
+    parted = split(whole, **parts)
+    first, _ = of_ranks(parted, ranks=2 * parted.parallel.parts)
     for key, array in first.items():
         np.testing.assert_array_equal(
             array, found[key][:, :4] if array.shape != found[key].shape else found[key]
         )
 
 
-@pytest.mark.parametrize("parts", AXES[:2], ids=str)
+@pytest.mark.parametrize("parts", AXES[:3], ids=str)
 @pytest.mark.parametrize(
     "code",
     [ISTA(shape=(18, 12, 12)), MomentumLCA(shape=(18, 12, 12)), HeavyBall(shape=(18, 12, 12), beta=0.5)],

@@ -114,7 +114,6 @@ def test_no_rank_decides_by_its_own_tile_whether_all_units_are_computed(
             'display = 10\nprecision = "float64"',
             r"run\.precision: tiles exchange rows within compiled steps, which are float32",
         ),
-        ("[run]", "[parallel]\nfeatures = 2\n[run]", r"parallel\.features: a slice is split .* not by both"),
     ],
 )
 def test_networks_whose_rows_cannot_be_split_are_refused_with_the_reason(
@@ -139,6 +138,7 @@ def test_a_run_goes_on_from_one_grid_of_ranks_to_another(small: Path, petabatch:
     grids = (
         ("features", ("parallel.features=2", "parallel.batch=1"), 2, 7),
         ("rows", ("--features", 1, "--rows", 2), 4, 14),
+        ("both", ("--features", 2, "--rows", 2), 4, 21),
         ("again", ("--features", 2, "--rows", 1), 2, 28),
         ("whole", ("--features", 1), 1, 40),
     )
