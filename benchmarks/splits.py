@@ -9,9 +9,11 @@ As root, on Linux: hosts are network namespaces (tests/support/hosts.py), with o
 two ranks with its batch, its features and its rows split, as far as that can be. Displays after the first are
 timed, in turns.
 
-Processor time is that of the busiest rank; it includes what it spends in MPI while it waits. `sent` is what
-the link of a rank carries in a step. Predictions are made from a calibration immediately before each round,
-and from the latency and bandwidth that the two ranks measure by messages before they begin.
+Processor time is that of the busiest rank, without what it spends in messages of steps. On a machine that
+others use, too, it says what an idle one would take without messages: compare it with the prediction of what
+is computed. `sent` is what the link of a rank carries in a step. Predictions are made from a calibration
+immediately before each round, and from the latency and bandwidth that the two ranks measure by messages
+before they begin.
 """
 
 from __future__ import annotations
@@ -23,9 +25,10 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -50,6 +53,7 @@ from petabatch.network.plan import schedule  # noqa: E402
 from petabatch.network.sparse_coding import sparse_coding  # noqa: E402
 from petabatch.parallel.comm import COMMUNICATION  # noqa: E402
 from petabatch.parallel.launch import connect  # noqa: E402
+from petabatch.parallel.mpi import MPI  # noqa: E402
 from petabatch.sources import ImageArray  # noqa: E402
 from petabatch.spec.network import Network, Parallel, Run  # noqa: E402
 from petabatch.weights import L2, Gaussian  # noqa: E402
@@ -91,11 +95,25 @@ def network(case: str, short: bool, folder: Path) -> Network:
     )
 
 
+def _outside_of_messages() -> Callable[[], float]:
+    """Return the processor time so far, without that of messages between steps."""
+    spent, lock, exchange = [0.0], threading.Lock(), MPI.exchange
+
+    def timed(self: MPI, *arguments: Any) -> None:
+        begin = time.thread_time()
+        exchange(self, *arguments)
+        with lock:
+            spent[0] += time.thread_time() - begin
+
+    MPI.exchange = timed  # type: ignore[method-assign]
+    return lambda: time.process_time() - spent[0]
+
+
 def measure(case: str, way: str, short: bool, folder: Path) -> None:
     """Run on this rank; the first prints what all have measured."""
     split, ranks, threads = WAYS[way]
     link = prediction.link_to_other() if ranks == 2 else {"latency": 0.0, "bandwidth": 1.0}
-    comm = connect(None)
+    comm, processor_time = connect(None), _outside_of_messages()
     whole = network(case, short, folder)
     parallel = Parallel() if split == "batch" else Parallel.model_validate({split: ranks})
     engine = Assembly.of(whole.model_copy(update={"parallel": parallel}), comm, threads).engine()
@@ -106,8 +124,8 @@ def measure(case: str, way: str, short: bool, folder: Path) -> None:
         engine.flushed()
         if not begun and step >= display:
             comm.barrier()
-            begun = (*_clocks(comm), step)
-    ends = _clocks(comm)
+            begun = (*_clocks(comm, processor_time), step)
+    ends = _clocks(comm, processor_time)
     wall, processor, waited, sent = (b - a for a, b in zip(begun, ends, strict=False))
     steps = whole.run.length - begun[-1]
     found = {
@@ -119,11 +137,11 @@ def measure(case: str, way: str, short: bool, folder: Path) -> None:
         print(json.dumps({key: max(one[key] for one in everyone) for key in found}))
 
 
-def _clocks(comm: Any) -> tuple[float, float, float, float]:
+def _clocks(comm: Any, processor_time: Callable[[], float]) -> tuple[float, float, float, float]:
     """Return wall, processor and waiting seconds so far, and the bytes sent over the link of this host."""
     counter = Path("/sys/class/net/eth0/statistics/tx_bytes")
     sent = float(counter.read_text()) if counter.exists() else 0.0
-    return time.monotonic(), time.process_time(), comm.waited.get(COMMUNICATION, 0.0), sent
+    return time.monotonic(), processor_time(), comm.waited.get(COMMUNICATION, 0.0), sent
 
 
 def run(case: str, way: str, over: str, short: bool, folder: Path) -> dict[str, float]:
@@ -176,6 +194,8 @@ def round_of(
             one = run(case, way, over, short, folder)
             predicted = predict(way, whole, kept[threads], one)
             one["predicted"] = predicted.seconds / whole.run.display
+            computing = predicted.computing + predicted.updating
+            one["computing"] = computing * threads / whole.run.display
             found[way, over] = one
             print(case, way, over, {key: f"{value:.4g}" for key, value in one.items()}, file=sys.stderr)
     return found
@@ -184,8 +204,10 @@ def round_of(
 def report(case: str, rounds: Sequence[dict[tuple[str, str], dict[str, float]]]) -> list[float]:
     """Print the table of a case, and whether the fastest way was predicted; return the median errors."""
     print(f"\n{case}, medians of {len(rounds)}, load {os.getloadavg()[0]:.1f}")
-    print("| way | link | ms/step | predicted | error | speed-up | processor ms | sent | communication |")
-    print("|---" * 9 + "|")
+    print(
+        "| way | link | ms/step | predicted | error | speed-up | processor ms | predicted | sent | communication |"
+    )
+    print("|---" * 10 + "|")
     alone = ("one rank, one thread", "")
     errors, times = [], defaultdict(list)
     for key in rounds[0]:
@@ -199,7 +221,8 @@ def report(case: str, rounds: Sequence[dict[tuple[str, str], dict[str, float]]])
         times[key[1]].append((middle["seconds"], middle["predicted"], key[0]))
         print(
             f"| {key[0]} | {key[1]} | {1000 * middle['seconds']:.2f} | {1000 * middle['predicted']:.2f} | "
-            f"{error:+.0%} | {gain:.2f} | {1000 * middle['processor']:.2f} | {middle['sent'] / 1e3:.1f} kB | "
+            f"{error:+.0%} | {gain:.2f} | {1000 * middle['processor']:.2f} | "
+            f"{1000 * middle['computing']:.2f} | {middle['sent'] / 1e3:.1f} kB | "
             f"{middle['communication']:.1%} |"
         )
     for over, ways in times.items():
