@@ -204,9 +204,8 @@ def round_of(
 def report(case: str, rounds: Sequence[dict[tuple[str, str], dict[str, float]]]) -> list[float]:
     """Print the table of a case, and whether the fastest way was predicted; return the median errors."""
     print(f"\n{case}, medians of {len(rounds)}, load {os.getloadavg()[0]:.1f}")
-    print(
-        "| way | link | ms/step | predicted | error | speed-up | processor ms | predicted | sent | communication |"
-    )
+    columns = "way | link | ms/step | predicted | error | speed-up | processor ms | predicted | sent"
+    print(f"| {columns} | communication |")
     print("|---" * 10 + "|")
     alone = ("one rank, one thread", "")
     errors, times = [], defaultdict(list)
