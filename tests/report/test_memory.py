@@ -149,7 +149,7 @@ def test_a_large_image_takes_no_more_than_is_estimated(rows: int, tmp_path: Path
 _LARGE = r"""
 import re, sys
 from pathlib import Path
-from petabatch.bench.prediction.part import FirstPart
+from petabatch.bench.prediction.part import LonePart
 from petabatch.connections import Conv
 from petabatch.layers import LCA, Input
 from petabatch.network.build import build
@@ -173,7 +173,7 @@ def taken(side, rows):
         Conv(pre="V1", post="recon", patch=(16, 16), init=Gaussian()),
         run=Run(batch=1, display=4, displays=2, kernel="dense"),
     ).model_copy(update={"parallel": Parallel(rows=rows)})
-    part = FirstPart(schedule(build(network)), Serial(), 1)
+    part = LonePart(schedule(build(network)), Serial(), 1)
     Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
     before, mapped = resident("VmRSS"), resident("RssFile")
     engine = part.engine()

@@ -15,7 +15,7 @@ import numpy as np
 
 from petabatch.bench.machine import machine
 from petabatch.bench.prediction.calibration import Calibration, identify
-from petabatch.bench.prediction.part import FirstPart
+from petabatch.bench.prediction.part import LonePart
 from petabatch.bench.prediction.traffic import AXES, Axis, counts, obstacle, with_parts
 from petabatch.engine.assembly import Assembly
 from petabatch.engine.engine import Engine
@@ -34,7 +34,7 @@ _SLICES, _SECONDS = 16, 6.0
 """The most slices; seconds after which no further display begins."""
 _MOST = 4e11
 """Dense multiply-adds of a display; for more, fewer slices are measured, and then fewer steps."""
-_WARM, _MOST_PART = 2, 2e10
+_WARM, _MOST_PART = 2, 1e11
 """Steps of a part before those that are measured; dense multiply-adds of the whole in these."""
 _MOST_WAYS = 32
 """Ranks that share a slice when that is measured, at most, unless it divides into no fewer."""
@@ -253,7 +253,7 @@ def _parts(network: Network, threads: int) -> dict[Axis, dict[int, float]]:
         return {}
     whole = _steps(network, threads)
     return {
-        axis: {parts: _steps(with_parts(network, axis, parts), threads) / whole for parts in some}
+        axis: {parts: _steps_of_parts(network, axis, parts, threads) / whole for parts in some}
         for axis, some in ways.items()
         if some
     }
@@ -273,7 +273,13 @@ def _divisors(network: Network, axis: Axis) -> list[int]:
     return [parts for parts in range(2, whole + 1) if whole % parts == 0]
 
 
-def _steps(network: Network, threads: int) -> float:
+def _steps_of_parts(network: Network, axis: Axis, parts: int, threads: int) -> float:
+    """Return the seconds of the steps of a part; of rows, whose images differ, the mean of two tiles."""
+    some = {0, parts - 1} if axis == "rows" else {0}
+    return sum(_steps(with_parts(network, axis, parts), threads, part) for part in some) / len(some)
+
+
+def _steps(network: Network, threads: int, part: int = 0) -> float:
     """Return the seconds of the first steps of the first slices of a network, or of one rank's part of them.
 
     Without images, learning and recordings. Ratios of these are the same for all slices.
@@ -285,7 +291,7 @@ def _steps(network: Network, threads: int) -> float:
     of_run = {"displays": None, "steps": last, "batch": slices // _points(network)}
     changed = {"run": network.run.model_copy(update=of_run), "evaluate": None, "connections": fixed(network)}
     plan = schedule(build(network.model_copy(update=changed)))
-    engine = FirstPart(plan, Serial(), threads).planned(stops=(_WARM, last)).engine()
+    engine = LonePart(plan, Serial(), threads, part=part).planned(stops=(_WARM, last)).engine()
     engine.start()
     looks = list[_Look]()
     for step in engine.run():

@@ -10,7 +10,7 @@ from petabatch.bench.prediction.collectives import ring, tree
 from petabatch.bench.prediction.fill import H100, slices_to_fill
 from petabatch.bench.prediction.link import Link
 from petabatch.bench.prediction.model import Prediction, by_batch, by_parts
-from petabatch.bench.prediction.part import FirstPart
+from petabatch.bench.prediction.part import LonePart
 from petabatch.bench.prediction.traffic import AXES, Axis, Traffic, obstacle, traffic, with_parts
 from petabatch.bench.prediction.units import duration, size
 from petabatch.network.build import build
@@ -87,7 +87,7 @@ def _row(plan: Plan, found: Traffic, calibration: Calibration, link: Link, ranks
                 if parts == ranks:
                     refused[axis] = reason
                 continue
-            part = FirstPart(schedule(build(with_parts(network, axis, parts))), Serial()).features.plan
+            part = LonePart(schedule(build(with_parts(network, axis, parts))), Serial()).features.plan
             one = by_parts(found, calibration, link, axis, parts, ranks)
             shared.append(Way(one, one.efficiency(alone), needed(part, one.slices, threads)))
     integers, busy = sum(update.integers for update in found.updates), min(ranks, found.batch)
