@@ -35,7 +35,7 @@ WAYS = {
 
 def measure(options: argparse.Namespace) -> None:
     """Run on this rank; the first prints what all have measured."""
-    from petabatch.bench.prediction.part import FirstPart
+    from petabatch.bench.prediction.part import LonePart
     from petabatch.connections import Conv
     from petabatch.engine.assembly import Assembly
     from petabatch.layers import LCA, Input
@@ -56,7 +56,7 @@ def measure(options: argparse.Namespace) -> None:
         run=Run(batch=1, display=DISPLAY, displays=options.displays, kernel=options.kernel),
     ).model_copy(update={"parallel": Parallel(rows=options.rows)})
     if comm.size < options.rows:
-        engine = FirstPart(schedule(build(network)), comm, options.threads).engine()
+        engine = LonePart(schedule(build(network)), comm, options.threads).engine()
     else:
         engine = Assembly.of(network, comm, options.threads).engine()
     engine.start()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 from petabatch.engine.engine import Engine
@@ -11,11 +10,13 @@ from petabatch.engine.feature_split import FeatureSplit
 from petabatch.engine.features import AllFeatures, Features
 from petabatch.engine.fitting import fitted_sources, to_be_fitted, with_sources
 from petabatch.engine.gpu.choose import choose
+from petabatch.engine.grid_split import GridSplit
 from petabatch.engine.row_split import RowSplit
 from petabatch.kernels.cuda.device import Device
 from petabatch.network.build import build
 from petabatch.network.capacity import check_capacity
 from petabatch.network.plan import Plan, schedule
+from petabatch.once import once
 from petabatch.parallel.comm import Comm, Serial, share
 from petabatch.parallel.grid import Grid, grid
 from petabatch.spec.network import Network
@@ -87,18 +88,18 @@ class Assembly:
         limits = None if self.device is None else self.device.limits
         return replace(self, plan=schedule(build(network), limits))
 
-    @cached_property
+    @once
     def place(self) -> Grid:
         """The place of this rank among those with other slices and other parts of them; collective."""
         parallel = self.network.parallel
-        return grid(self.comm, parallel.batch, parallel.parts, "rows" if parallel.rows > 1 else "features")
+        return grid(self.comm, parallel.batch, parallel.parts, parallel.keys)
 
-    @cached_property
+    @once
     def features(self) -> Features:
         """What this rank has of its slices; collective."""
-        if self.network.parallel.rows > 1:
-            return RowSplit(self.plan, self.place)
-        split = self.network.parallel.features > 1
+        rows, split = self.network.parallel.rows > 1, self.network.parallel.features > 1
+        if rows:
+            return (GridSplit if split else RowSplit)(self.plan, self.place)
         return FeatureSplit(self.plan, self.place.group) if split else AllFeatures(self.plan)
 
     @property
@@ -116,3 +117,8 @@ class Assembly:
         Its state is not set: see `Engine.start` and `Engine.resume`.
         """
         return Engine(self.plan, self.place.batch, self.threads, self.device, self.features, slices)
+
+
+def beside(engine: Engine, plan: Plan) -> Engine:
+    """Return an engine of another network on the same ranks, threads and device, with as many parts."""
+    return Engine(plan, engine.comm, engine.threads, engine.device, engine.features.of(plan))

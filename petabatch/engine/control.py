@@ -9,7 +9,7 @@ import numpy as np
 from petabatch.engine.observer import Observer
 from petabatch.engine.state import owned
 from petabatch.network.plan import Plan
-from petabatch.variable import Array, host
+from petabatch.variable import Array
 
 
 class TimeScaleControl:
@@ -37,5 +37,5 @@ class TimeScaleControl:
             if new_image:
                 energy = np.full(len(state["time_scale"]), -1.0)
             else:
-                energy = host(self._observer.measure(controller.energy, step - 1)["total"])
+                energy = self._observer.energy(controller.energy, step - 1)
             controller.control(state, energy)

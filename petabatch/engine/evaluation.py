@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from petabatch.engine.assembly import Assembly
+from dataclasses import replace
+
+from petabatch.engine.assembly import beside
 from petabatch.engine.engine import Engine
 from petabatch.logs import log
 from petabatch.network.build import build
@@ -16,11 +18,11 @@ class Evaluation:
     def __init__(self, engine: Engine) -> None:
         """Open the held-out images; raises InputFileError if they are missing or do not fit."""
         self._engine = engine
-        network = engine.plan.graph.network
+        whole = engine.features.whole_plan
+        network = whole.graph.network
         with naming_evaluate(network):
-            plan = schedule(build(held_out(network)), engine.plan.limits)
-            assembly = Assembly(plan, engine.comm, engine.threads, engine.device).planned(flush=plan.length)
-            self._coder = assembly.engine()
+            plan = schedule(build(held_out(network)), whole.limits)
+            self._coder = beside(engine, replace(plan, flush=plan.length))
         self._note_repetitions()
         self._coded = 0
         self._rows = {path: f"probes/{NAME}/{leaf}" for leaf, path, _ in quantities(network)}
@@ -37,6 +39,7 @@ class Evaluation:
             return
         with engine.clock.measure("evaluation"), engine.blocking_io:
             self._code()
+        # What ranks with parts of a slice measure adds up, as all that they record of probes.
         found = {record.stream.path: record.values for record in self._coder.recorder.take(self._coder.step)}
         places = {
             self._rows[path]: values.mean(axis=0) for path, values in found.items() if path in self._rows

@@ -23,6 +23,10 @@ class FeatureSplit(Split):
         layers = split_layers(network)
         super().__init__(whole, group, layers, _part(network, layers, group))
 
+    def of(self, plan: Plan) -> FeatureSplit:
+        """Return the same part of another network."""
+        return FeatureSplit(plan, self.group)
+
     def joins(self, pre: str, post: str) -> bool:
         """Return whether what a connection delivers is a partial sum over features."""
         return pre in self.layers and post not in self.layers

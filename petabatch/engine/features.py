@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from petabatch.geometry import Patches
 from petabatch.network.plan import Plan
 from petabatch.parallel.comm import Comm, Serial
 from petabatch.spec.compiled import Term
-from petabatch.spec.parts import Probe, Reading
+from petabatch.spec.parts import Reading
 from petabatch.variable import Array
 
 
@@ -26,12 +26,17 @@ class Features(Protocol):
     """That of whole slices."""
     group: Comm
     """The ranks that share the slices."""
+    tiles: Comm
+    """The ranks that have the tiles of these slices, in their order, each with the same features."""
     terms: int
     """Products of a slice that an exact sum adds up, in different ranks."""
     together: bool
     """All slices of a rank form one lane, and one message carries their partial sums."""
     writes: bool
     """This rank writes what is recorded of its slices."""
+
+    def of(self, plan: Plan) -> Features:
+        """Return the same of the slices of another network, which has as many parts."""
 
     def joins(self, pre: str, post: str) -> bool:
         """Return whether what a connection delivers is a partial sum over features."""
@@ -48,11 +53,17 @@ class Features(Protocol):
     def add_parts(self, part: np.ndarray, total: np.ndarray, tag: int) -> None:
         """Set `total` to the sum of the parts of all ranks of the group; collective for each `tag`."""
 
+    def add_shares(self, share: np.ndarray, total: np.ndarray, tag: int) -> None:
+        """Set `total` to the sum of what each rank of the group measures; collective for each `tag`."""
+
     def norms(self, probe: str, plan: Plan) -> Mapping[str, Sequence[Term]]:
         """Return this rank's terms of what a probe of a plan sums up; raises NotSuitable if it is no sum."""
 
-    def measure(self, probe: Probe, read: Reading, slices: int, xp: Any) -> Mapping[str, Array]:
-        """Return this rank's share of what a probe measures."""
+    def reading(self, read: Reading, tag: int) -> Reading:
+        """Return what a probe sees of whole layers, from what it sees of this rank's part.
+
+        All that it reads is collective for each `tag`, and the same on all ranks of the group.
+        """
 
     def all_of(
         self, connection: str, arrays: Mapping[str, Array], tag: int = 0
@@ -80,6 +91,11 @@ class AllFeatures:
     def __init__(self, plan: Plan) -> None:
         self.plan = self.whole_plan = plan
         self.group: Comm = Serial()
+        self.tiles: Comm = self.group
+
+    def of(self, plan: Plan) -> Features:
+        """Return all features of another network."""
+        return AllFeatures(plan)
 
     def joins(self, pre: str, post: str) -> bool:
         """No sum is partial."""
@@ -101,14 +117,18 @@ class AllFeatures:
         """Copy the sum, which is whole."""
         total[...] = part
 
+    def add_shares(self, share: np.ndarray, total: np.ndarray, tag: int) -> None:
+        """Copy what is measured of the whole."""
+        total[...] = share
+
     def norms(self, probe: str, plan: Plan) -> Mapping[str, Sequence[Term]]:
         """Return all terms."""
         network = plan.graph.network
         return network.probes[probe].norms(network.layers)
 
-    def measure(self, probe: Probe, read: Reading, slices: int, xp: Any) -> Mapping[str, Array]:
-        """Return what the probe measures."""
-        return probe.measure(read, xp)
+    def reading(self, read: Reading, tag: int) -> Reading:
+        """Return it as it is."""
+        return read
 
     def all_of(
         self, connection: str, arrays: Mapping[str, Array], tag: int = 0

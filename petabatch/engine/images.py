@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from petabatch.engine.history import History
-from petabatch.engine.prefetch import depth
+from petabatch.engine.prefetch import THREADS, depth
 from petabatch.errors import InputError, InputFileError
 from petabatch.logs import log
 from petabatch.network.graph import Graph
@@ -170,6 +170,17 @@ def nbytes_of_source(network: Network, name: str) -> int:
     layer = network.layers[name].images
     assert layer is not None
     return layer.source.nbytes(layer.shape) * len(_alike(network, name))
+
+
+def nbytes_while_read(plan: Plan, slices: int) -> int:
+    """Return the bytes that images take while they are read, at most: their pixels are float64 till then."""
+    ahead = queues(plan, slices)
+    return sum(
+        2
+        * min(THREADS, ahead[name][0] * slices if name in ahead else slices)
+        * _nbytes(shape_of(plan.graph, layer, name))
+        for name, layer in plan.inputs.items()
+    )
 
 
 def _margin(graph: Graph, layer: ImageLayer, name: str) -> tuple[int, int]:

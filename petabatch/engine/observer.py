@@ -67,6 +67,7 @@ class Observer:
                 continue
             kind, name, quantity = recording.stream.path.split("/")
             row = self.recorder.row(index, step)[self.lanes]
+            mine = kind != "probes" or self.signals.features.writes  # the others add nothing to them
             if kind == "inputs":
                 if name not in shown:
                     item = self.plan.inputs[name].shown(step, self.plan.graph.network.run.display)
@@ -75,7 +76,9 @@ class Observer:
             elif recording.key.startswith("probes/"):
                 if name not in measured:
                     measured[name] = self.measure(name, step)
-                row[...] = host(measured[name][quantity])
+                row[...] = host(measured[name][quantity]) if mine else 0
+            elif not mine:
+                row[...] = 0
             else:
                 layer = kind == "layers"
                 values = self.variable(name, quantity, step) if layer else self.signals.arrays[recording.key]
@@ -99,10 +102,20 @@ class Observer:
 
     def measure(self, probe: str, step: int) -> Mapping[str, Array]:
         """Return what a probe measures at the end of `step`, each quantity `[lanes]`."""
-        measure, view = self.plan.graph.network.probes[probe], _View(self, step, probe)
-        slices = self.lanes.stop - self.lanes.start
+        measure, features = self.plan.whole_graph.network.probes[probe], self.signals.features
+        view = features.reading(_View(self, step, probe), self.lanes.start)
         with calling(measure, f"probes.{probe}", step):
-            return self.signals.features.measure(measure, view, slices, self.signals.kernels.xp)
+            return measure.measure(view, self.signals.kernels.xp)
+
+    def energy(self, probe: str, step: int) -> Array:
+        """Return the `total` of a probe at the end of `step`, `[lanes]`, the same on all ranks of a group."""
+        features, weights = self.signals.features, self.stepper.probes.energies.get(probe)
+        if features.group.size == 1 or weights is None:
+            return host(self.measure(probe, step)["total"])
+        mine = np.atleast_1d(self.stepper.sums(step) @ np.array(weights))
+        total = np.empty_like(mine)
+        features.add_shares(mine, total, self.lanes.start)
+        return total
 
     def gap(self, step: int) -> Array:
         """Return the relative duality gap that says whether a slice may rest, `[lanes]`."""

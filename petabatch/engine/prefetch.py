@@ -17,7 +17,7 @@ _MOST_AHEAD = 4
 """Displays of a slice that are read ahead."""
 _MOST_BYTES = 64 << 20
 """Memory for images read ahead, of one layer; at least one display of each slice is."""
-_THREADS = 4
+THREADS = 4
 
 
 def depth(slices: int, nbytes: int) -> int:
@@ -61,7 +61,7 @@ class Prefetch:
         self._depth = {
             name: depth(slices, reader.nbytes) for name, reader in readers.items() if reader.read_ahead
         }
-        self._pool = ThreadPool(_THREADS, "feed")
+        self._pool = ThreadPool(THREADS, "feed")
         self._waited: dict[int, float] = {}
 
     @property
@@ -104,7 +104,7 @@ class Prefetch:
     def close(self) -> None:
         """Stop reading; it begins again with the next image. Threads that wait for one get an error."""
         self._pool.shutdown(cancel_futures=True)
-        self._pool = ThreadPool(_THREADS, "feed")
+        self._pool = ThreadPool(THREADS, "feed")
         self._ahead.clear()
 
 

@@ -31,11 +31,15 @@ class RowSplit(Split):
     def __init__(self, whole: Plan, place: Grid) -> None:
         network, group = whole.graph.network, place.group
         super().__init__(whole, group, frozenset(network.layers), _tile(network, group))
-        self.terms, self._world = group.size, place.world
+        self.terms, self._place, self.tiles = group.size, place, group
+
+    def of(self, plan: Plan) -> RowSplit:
+        """Return the same tile of another network."""
+        return RowSplit(plan, self._place)
 
     def learners(self, comm: Comm) -> Comm:
         """Return all ranks: each has a part of what a slice learns from."""
-        return self._world
+        return self._place.world
 
     def surrounded(self, fine: Array, p: Patches, tag: int) -> tuple[Array, Patches]:
         """Return a layer with the rows of the next tiles that patches reach, and their geometry on it.
@@ -137,9 +141,9 @@ class _TileSource(Source):
         return bool(self.whole.resets)
 
     def nbytes(self, shape: tuple[int, int, int]) -> int:
-        """Return the bytes that reading whole images keeps in memory, with one of them."""
+        """Return the bytes that reading whole images keeps in memory, with one of them, also in float64."""
         whole = self._of_all(shape)
-        return int(self.whole.nbytes(whole)) + int(np.prod(whole)) * np.dtype(np.float32).itemsize
+        return int(self.whole.nbytes(whole)) + int(np.prod(whole)) * (4 + 8)
 
     def _of_all(self, shape: tuple[int, int, int]) -> tuple[int, int, int]:
         return shape[0] * self.parts, *shape[1:]
@@ -155,4 +159,5 @@ def _tile(network: Network, group: Comm) -> Network:
         if layer.images is not None:
             changed["source"] = _TileSource(whole=layer.images.source, part=group.rank, parts=group.size)
         layers[name] = layer.model_copy(update=changed)
-    return network.model_copy(update={"layers": layers, "parallel": Parallel()})
+    rest = Parallel(features=network.parallel.features)  # which split what is left
+    return network.model_copy(update={"layers": layers, "parallel": rest})

@@ -7,6 +7,7 @@ of its pre layer some steps ago);  Hebbian product of a connection = pre activit
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -70,6 +71,10 @@ class Signals:
         patches = self._weights(connection)
         # This activity need not be an image's, so nothing is known beyond its edge.
         border = "zero" if via.pre in self.margins else self.graph.border(via.pre)
+        link = wiring.link
+        if link is not None and not link.scatter:
+            activity, p = self.features.surrounded(activity, link.patches, self._tag)
+            wiring = replace(wiring, link=replace(link, patches=p))
         return via.strength * via.deliver(self.kernels, wiring, activity, border, patches)
 
     def product(self, weights: str, step: int, known: KnownProduct) -> None:

@@ -19,10 +19,10 @@ from petabatch.geometry import Patches
 from petabatch.network.build import build
 from petabatch.network.method import of_part
 from petabatch.network.plan import Plan, schedule
-from petabatch.parallel.comm import Comm
+from petabatch.parallel.comm import Comm, Serial
 from petabatch.spec.compiled import Term
 from petabatch.spec.network import Network
-from petabatch.spec.parts import Probe, Reading
+from petabatch.spec.parts import Reading
 from petabatch.spec.weights import Initial
 from petabatch.variable import Array, host, module_of
 
@@ -56,19 +56,27 @@ class Split:
     def __init__(self, whole: Plan, group: Comm, layers: frozenset[str], network: Network) -> None:
         """Take the layers that are split, and the network of this rank."""
         self.group = group
+        self.tiles: Comm = Serial()
         self.layers = layers
         self.whole_plan = whole
         self.writes = group.rank == 0
         part = schedule(build(network))
         # What depends on sizes is that of the whole, so that all ranks meet at the same steps and keep the
         # same arrays.
-        method = of_part(whole.method, part.graph, whole.graph.network)
-        self.plan = replace(part, flush=whole.flush, block=whole.block, method=method, whole=whole)
+        outermost = whole.whole or whole
+        method = of_part(whole.method, part.graph, outermost.graph.network)
+        self.plan = replace(
+            part, flush=whole.flush, block=whole.block, stops=whole.stops, method=method, whole=outermost
+        )
         self.together = method.by_layers
         streams = {recording.stream.path: recording.stream for recording in whole.recordings}
         self._streams = {r.stream.path: (streams[r.stream.path], r.stream) for r in self.plan.recordings}
         before, after = whole.variables, self.plan.variables
         self._cuts = {key: _cut(before[key].shape, after[key].shape, group.size) for key in before}
+        shapes = whole.graph.network.layers, self.plan.graph.network.layers
+        self._layer_cuts = {
+            name: _cut(shapes[0][name].shape, shapes[1][name].shape, group.size) for name in shapes[0]
+        }
 
     def joins(self, pre: str, post: str) -> bool:
         """Return whether what a connection delivers is a partial sum."""
@@ -90,6 +98,10 @@ class Split:
         """Set `total` to the sum of the parts of all ranks of the group; collective for each `tag`."""
         self.group.add_parts(part, total, tag)
 
+    def add_shares(self, share: np.ndarray, total: np.ndarray, tag: int) -> None:
+        """Set `total` to the sum of what each rank has of a measurement; collective for each `tag`."""
+        self.group.add_parts(share, total, tag)
+
     def norms(self, probe: str, plan: Plan) -> Mapping[str, Sequence[Term]]:
         """Return this rank's terms: norms of layers that all ranks hold are summed up on the first."""
         network = (plan.whole or self.whole_plan).graph.network
@@ -99,13 +111,19 @@ class Split:
             for quantity, terms in found.items()
         }
 
-    def measure(self, probe: Probe, read: Reading, slices: int, xp: Any) -> Mapping[str, Array]:
-        """Return this rank's share of what a probe measures: the shares of a group add up to it."""
-        mine = not self.layers.isdisjoint(probe.layers())
-        if self.group.rank > 0 and not mine:
-            return {quantity: xp.zeros(slices) for quantity in probe.quantities()}
-        found = probe.measure(read if self.group.rank == 0 else _Others(read, self.layers), xp)
-        return probe.split_share(found, self.group.size) if mine else found
+    def reading(self, read: Reading, tag: int) -> Reading:
+        """Return what a probe sees of whole layers; what it reads is collective for each `tag`."""
+        return _WholeReading(self, read, tag)
+
+    def layer(self, name: str, part: Array, tag: int) -> Array:
+        """Return a whole layer, `[lanes, ny, nx, nf]`, from the parts of all ranks; collective."""
+        cut = self._layer_cuts[name]
+        return part if cut is None or cut.axis >= part.ndim - 1 else self._whole_of(part, cut.axis + 1, tag)
+
+    def part_of_layer(self, name: str, whole: Array) -> Array:
+        """Return this rank's part of a layer, `[lanes, ny, nx, nf]`."""
+        cut = self._layer_cuts[name]
+        return whole if cut is None else cut.part(whole, self.group.rank)
 
     @contextmanager
     def all_of(
@@ -195,16 +213,24 @@ def portion(whole: Initial, axis: int, group: Comm) -> Portion:
     return kind(per_slice=whole.per_slice, whole=whole, axis=axis, part=group.rank, parts=group.size)
 
 
-class _Others:
-    """What a probe sees on ranks after the first: layers that all ranks hold are measured there already."""
+class _WholeReading:
+    """What a probe sees of whole layers, of which each rank of the group has a part."""
 
-    def __init__(self, read: Reading, split: frozenset[str]) -> None:
-        self._read, self._split = read, split
-        self.through, self.own, self.step, self.dt = read.through, read.own, read.step, read.dt
+    def __init__(self, split: Split, read: Reading, tag: int) -> None:
+        self._split, self._read, self._tag = split, read, tag
+        self.own, self.step, self.dt = read.own, read.step, read.dt
 
     def __call__(self, layer: str, variable: str) -> Array:
-        found = self._read(layer, variable)
-        return found if layer in self._split else module_of(found).zeros_like(found)
+        return self._split.layer(layer, self._read(layer, variable), self._tag)
+
+    def through(self, connection: str, activity: Array) -> Array:
+        split, via = self._split, self._split.plan.graph.network.connections[connection]
+        delivered = self._read.through(connection, split.part_of_layer(via.pre, activity))
+        if split.joins(via.pre, via.post):
+            total = np.empty(delivered.shape, delivered.dtype)
+            split.add_parts(np.ascontiguousarray(host(delivered)), total, self._tag)
+            return module_of(delivered).asarray(total)
+        return split.layer(via.post, delivered, self._tag)
 
 
 def _cut(whole: Sequence[int], part: Sequence[int], ranks: int) -> Cut | None:

@@ -27,6 +27,7 @@ class HeavyBall(LCA):
 
     graph_safe: ClassVar[bool] = True
     local: ClassVar[bool] = True
+    splittable: ClassVar[bool] = True
     type: Literal["heavy_ball"] = "heavy_ball"  # type: ignore[assignment]
     beta: Annotated[float, Field(ge=0, lt=1)] = 0.9
     """Momentum coefficient: the fraction of the previous change of the potential that is added again."""

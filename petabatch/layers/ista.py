@@ -22,6 +22,7 @@ class ISTA(LCA):
 
     graph_safe: ClassVar[bool] = True
     local: ClassVar[bool] = True
+    splittable: ClassVar[bool] = True
     type: Literal["ista"] = "ista"  # type: ignore[assignment]
     self_interact: Literal[True] = True
     """Always true: the rule has no leak to compensate."""

@@ -26,6 +26,7 @@ class LCA(Thresholded):
 
     graph_safe: ClassVar[bool] = True
     local: ClassVar[bool] = True
+    splittable: ClassVar[bool] = True
     type: Literal["lca"] = "lca"
     tau: Positive = 100.0
     """Membrane time constant, in the unit of `run.dt`."""
@@ -43,11 +44,6 @@ class LCA(Thresholded):
     def controller(self) -> TimeScale | None:
         """The controller of `time_scale`."""
         return self.time_scale
-
-    @property
-    def splittable(self) -> bool:
-        """Units meet in the reconstruction alone."""
-        return True
 
     @property
     def penalty(self) -> Penalty | None:

@@ -27,6 +27,7 @@ class MomentumLCA(LCA):
 
     graph_safe: ClassVar[bool] = True
     local: ClassVar[bool] = True
+    splittable: ClassVar[bool] = True
     type: Literal["momentum_lca"] = "momentum_lca"  # type: ignore[assignment]
     rate: Finite = 0.0
     """Fraction of the previous D that is added again (LCAMomentumRate)."""

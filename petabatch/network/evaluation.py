@@ -7,8 +7,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from petabatch.errors import ParamsError, Problem
-from petabatch.network.checks import check_whole_slices, unknown
+from petabatch.network.checks import unknown
 from petabatch.spec.network import Network, Output
+from petabatch.spec.parts import Connection
 from petabatch.spec.schedule import DISPLAY, NEVER
 
 NAME = "evaluate"
@@ -36,7 +37,6 @@ def check_evaluate(network: Network, problems: list[Problem]) -> None:
         problems.append(Problem("evaluate", "nothing is measured", expected="a probe, such as the energy"))
     if NAME in network.probes:
         problems.append(Problem(f"probes.{NAME}", "this name is reserved for the results of `evaluate`"))
-    check_whole_slices(network, "evaluate", "evaluation is", problems)
 
 
 def shown_by(network: Network) -> str:
@@ -44,6 +44,16 @@ def shown_by(network: Network) -> str:
     assert network.evaluate is not None
     images = (name for name, layer in network.layers.items() if layer.images is not None)
     return network.evaluate.layer or next(images)
+
+
+def fixed(network: Network) -> dict[str, Connection]:
+    """Return the connections of a network with weights that do not learn."""
+    return {
+        name: connection.model_copy(update={"learn": owner.learn.model_copy(update={"every": NEVER})})
+        if (owner := connection.owner) is not None and owner.learn is not None
+        else connection
+        for name, connection in network.connections.items()
+    }
 
 
 def held_out(network: Network) -> Network:
@@ -55,12 +65,6 @@ def held_out(network: Network) -> Network:
         name: layer.model_copy(update={"source": wanted.source, "every": DISPLAY} if name == shows else {})
         for name, layer in network.layers.items()
     }
-    connections = {
-        name: connection.model_copy(update={"learn": owner.learn.model_copy(update={"every": NEVER})})
-        if (owner := connection.owner) is not None and owner.learn is not None
-        else connection
-        for name, connection in network.connections.items()
-    }
     probes = {
         name: probe.model_copy(update={"every": DISPLAY, "offset": 0})
         for name, probe in network.probes.items()
@@ -70,7 +74,7 @@ def held_out(network: Network) -> Network:
     return network.model_copy(
         update={
             "layers": layers,
-            "connections": connections,
+            "connections": fixed(network),
             "probes": probes,
             "run": run,
             "output": Output(),

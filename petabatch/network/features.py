@@ -15,7 +15,7 @@ import numpy as np
 
 from petabatch.errors import Problem
 from petabatch.spec.network import Network
-from petabatch.spec.parts import Connection, Probe, WeightOwner
+from petabatch.spec.parts import Connection, WeightOwner
 from petabatch.spec.weights import Normalize
 
 
@@ -58,17 +58,16 @@ def check_features(network: Network, problems: list[Problem]) -> None:
         obstacles += [
             (f"connections.{name}{key}", reason) for key, reason in _connection(network, connection, split)
         ]
-    for name, probe in network.probes.items():
-        obstacles += [(f"probes.{name}", reason) for reason in _probe(network, probe, split)]
     hint = f"parallel.features is {ranks}; set it to 1 to disable feature parallelism"
     problems += [Problem(key, reason, hint=hint) for key, reason in obstacles]
 
 
 def _run(network: Network, split: frozenset[str]) -> Iterator[tuple[str, str]]:
     if not split:
-        yield "parallel.features", "there is no layer of type lca, whose features could be split"
-    if network.run.until is not None:
-        yield "run.until", "the duality gap for early stopping needs all features"
+        yield (
+            "parallel.features",
+            "there is no code layer, such as lca, whose features could be split",
+        )
 
 
 def _layers(network: Network, split: frozenset[str]) -> Iterator[tuple[str, str]]:
@@ -76,8 +75,6 @@ def _layers(network: Network, split: frozenset[str]) -> Iterator[tuple[str, str]
     for name, layer in network.layers.items():
         if name in split and layer.shape[2] % ranks:
             yield f"layers.{name}.shape", f"{layer.shape[2]} features cannot be split into {ranks} parts"
-        if name in split and layer.controller is not None:
-            yield f"layers.{name}.time_scale", "adaptive time scales need the energy of all features"
         if layer.reset_to is not None and (name in split) != (layer.reset_to in split):
             yield f"layers.{name}.reset_to", "one of the two layers is split, the other is not"
 
@@ -104,14 +101,3 @@ def _connection(network: Network, connection: Connection, split: frozenset[str])
     weighted = connection.owner
     if weighted is not None and weighted.learn is not None and weighted.learn.against in split:
         yield ".learn", f"the rule multiplies with all features of {weighted.learn.against}, which is split"
-
-
-def _probe(network: Network, probe: Probe, split: frozenset[str]) -> Iterator[str]:
-    through = (network.connections[name] for name in probe.connections() if name in network.connections)
-    if any({connection.pre, connection.post} & split for connection in through):
-        yield "it measures through connections of a split layer"
-    elif not split.isdisjoint(probe.layers()):
-        if not probe.splittable:
-            yield "only the probes energy, l0, l1 and l2 can measure a split layer"
-        elif probe.masks():
-            yield "probes of a split layer cannot have a mask"

@@ -236,9 +236,11 @@ def _shared(one: Operation) -> str:
 
 def _unfollowed(graph: Graph) -> dict[str, str]:
     """Return the layers whose time scale follows an energy that compiled steps do not sum up, and why."""
-    found, layers = {}, graph.network.layers
+    found, layers, split = {}, graph.network.layers, graph.network.parallel.split
     for name, layer in layers.items():
-        if layer.controller is not None:
+        if layer.controller is not None and split:
+            found[name] = f"the energy is a sum over ranks, with {split}"
+        elif layer.controller is not None:
             energy = layer.controller.energy
             try:
                 graph.network.probes[energy].norms(layers)

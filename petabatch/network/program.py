@@ -93,7 +93,7 @@ class _Maker:
         inside = not self.calls and all(
             layer.controller is None or name in self.controlled for name, layer in self.layers.items()
         )
-        self.look = find_look(graph) if inside else None
+        self.look = find_look(graph) if inside and not self.shared else None
         """Where it ends a run of steps early, those that only later steps would need are made too."""
         every = self.look is not None or self.shared
         self.windows = dict.fromkeys(self.layers, 0) if every else windows(graph, self.rules, measured)
@@ -224,9 +224,9 @@ class _Maker:
             raise NotSuitable("it is reset in a way of its own")
 
     def _followed(self, name: str) -> tuple[Term, ...]:
-        """Return the norms that the time scale of a layer follows, nothing if it follows more than those."""
+        """Return the norms that a time scale follows, nothing if it follows more than those of this rank."""
         controller = self.layers[name].controller
-        if controller is None or name not in self.rules:
+        if controller is None or name not in self.rules or self.shared:
             return ()
         try:
             return self.graph.network.probes[controller.energy].norms(self.layers)["total"]

@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 
 from petabatch.errors import ParamsError, Problem
-from petabatch.network.checks import check_whole_slices
 from petabatch.network.numbers import problem_of_values, with_value
 from petabatch.spec.network import Network
 from petabatch.variable import Coordinate, Stream
@@ -26,8 +25,6 @@ def check_slices(network: Network, problems: list[Problem]) -> None:
             problems.append(found)
     if network.sweep is not None:
         problems += _sweep_problems(network)
-    if network.sweep is not None:
-        check_whole_slices(network, "sweep", "sweeps are", problems)
 
 
 def own_values(network: Network, number: int) -> dict[str, float]:
@@ -153,7 +150,6 @@ def check_some_points(network: Network) -> None:
     The others are checked with the waves that have them. Raises ParamsError.
     """
     problems = list(_sweep_problems(network, _SOME))
-    check_whole_slices(network, "sweep", "sweeps are", problems)
     if problems:
         raise ParamsError(problems)
 

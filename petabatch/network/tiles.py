@@ -36,17 +36,13 @@ def check_tiles(network: Network, wirings: Mapping[str, Wiring], problems: list[
             for key, reason in _connection(network, name, connection, wirings)
         ]
     for name, probe in network.probes.items():
-        obstacles += [(f"probes.{name}", reason) for reason in _probe(probe)]
+        obstacles += [(f"probes.{name}", reason) for reason in _probe(probe, wirings)]
     hint = f"parallel.rows is {ranks}; set it to 1 not to split rows over ranks"
     problems += [Problem(key, reason, hint=hint) for key, reason in obstacles]
 
 
 def _run(network: Network) -> Iterator[tuple[str, str]]:
     run = network.run
-    if network.parallel.features > 1:
-        yield "parallel.features", "a slice is split over ranks by its features or by its rows, not by both"
-    if run.until is not None:
-        yield "run.until", "the duality gap for early stopping needs all rows"
     if run.kernel == "array":
         yield "run.kernel", "tiles exchange rows within compiled steps, which this kernel has not"
     if run.precision != "float32":
@@ -63,8 +59,6 @@ def _layers(network: Network) -> Iterator[tuple[str, str]]:
             yield f"{key}.shape", f"{layer.shape[0]} rows cannot be split into {ranks} tiles of one height"
         if not layer.local:
             yield f"{key}.type", f"units of type {layer.type} depend on more than their own input"
-        if layer.controller is not None:
-            yield f"{key}.time_scale", "adaptive time scales need the energy of all rows"
         if layer.border == "image":
             yield f"{key}.border", "a tile has no margin of its image"
         if any(path.startswith(f"{key}.source.") for path in own):
@@ -97,17 +91,17 @@ def _connection(
         yield "", f"patches of {p.y.size} rows reach beyond the next tile, of {rows} rows"
 
 
-def _probe(probe: Probe) -> Iterator[str]:
-    if not probe.splittable:
-        yield "only the probes energy, l0, l1 and l2 can measure tiles"
-    elif probe.masks():
-        yield "probes of tiles cannot have a mask"
+def _probe(probe: Probe, wirings: Mapping[str, Wiring]) -> Iterator[str]:
+    for name in probe.connections():
+        link = wirings[name].link if name in wirings else None
+        if link is not None and link.scatter:
+            yield f"it measures through {name}, which adds up patches of several tiles"
 
 
-def sent_rows(network: Network, wirings: Mapping[str, Wiring]) -> int:
-    """Return the bytes that a rank sends to each neighbour in a step for a slice, at most."""
-    found, layers = set[tuple[str, int, int]](), network.layers
-    total = 0
+def exchanged_rows(network: Network, wirings: Mapping[str, Wiring]) -> list[int]:
+    """Return the bytes of each message to a neighbour in a step for a slice, at most."""
+    known, layers = set[tuple[str, int, int]](), network.layers
+    found = []
     for name, connection in network.connections.items():
         link = wirings[name].link
         if link is None:
@@ -116,8 +110,8 @@ def sent_rows(network: Network, wirings: Mapping[str, Wiring]) -> int:
         reach = max(p.y.before, p.y.after)
         # What is gathered from a layer is padded once for connections with the same reach.
         once = (fine, reach, connection.delay)
-        if link.scatter or once not in found:
+        if reach and (link.scatter or once not in known):
             columns = p.x.fine if link.scatter else p.x.padded
-            total += reach * columns * layers[fine].shape[2] * 4
-        found |= set() if link.scatter else {once}
-    return total
+            found.append(reach * columns * layers[fine].shape[2] * 4)
+        known |= set() if link.scatter else {once}
+    return found

@@ -27,12 +27,13 @@ def grid(world: Comm, batch: int | None, parts: int, key: str = "features") -> G
     """
     wanted = parts * (world.size // parts if batch is None else batch)
     if world.size != wanted or wanted == 0:
+        unset = " and ".join(f"parallel.{name}=1" for name in key.split(" and "))
         shape = f"{parts} for the {key}" + ("" if batch is None else f" times {batch} for the batch")
         raise ResourceError(
             "the number of ranks does not match [parallel]\n"
             f"    found:    {world.size}\n"
             f"    expected: {shape}{', or a multiple' if batch is None else ''}\n"
-            f"    hint:     change mpirun -n, or set parallel.{key}=1 not to split layers"
+            f"    hint:     change mpirun -n, or set {unset} not to split layers"
         )
     if parts == 1:
         return Grid(world, world, Serial())

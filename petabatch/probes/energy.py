@@ -44,11 +44,6 @@ class Energy(Probe):
         return self
 
     @property
-    def splittable(self) -> bool:
-        """It is a sum over features."""
-        return True
-
-    @property
     def penalty(self) -> tuple[str, Penalty] | None:
         """That of the code."""
         return self.code, Penalty(self.cost, self.coefficient)

@@ -40,11 +40,6 @@ class L2(_LayerProbe):
 
     type: Literal["l2"] = "l2"
 
-    @property
-    def splittable(self) -> bool:
-        """It is a sum over features."""
-        return True
-
     def norms(self, layers: Mapping[str, Layer]) -> Mapping[str, tuple[Term, ...]]:
         """Return it without a mask."""
         return {"squares": self._norm("squares")}
@@ -63,11 +58,6 @@ class L1(_LayerProbe):
     """L1 norm: the sum of absolute values."""
 
     type: Literal["l1"] = "l1"
-
-    @property
-    def splittable(self) -> bool:
-        """It is a sum over features."""
-        return True
 
     def norms(self, layers: Mapping[str, Layer]) -> Mapping[str, tuple[Term, ...]]:
         """Return it without a mask."""
@@ -90,21 +80,12 @@ class L0(_LayerProbe):
     above: NonNegative = 0.0
     """Activity threshold: a unit is active if its absolute activity exceeds this."""
 
-    @property
-    def splittable(self) -> bool:
-        """It is a sum over features."""
-        return True
-
     def norms(self, layers: Mapping[str, Layer]) -> Mapping[str, tuple[Term, ...]]:
         """Return it without a mask."""
         if self.above != 0:
             raise NotSuitable("it counts units above a value")
         units = math.prod(layers[self.layer].shape)
         return {"active": self._norm("count"), "fraction": self._norm("count", 1 / units)}
-
-    def split_share(self, found: Mapping[str, Array], ranks: int) -> Mapping[str, Array]:
-        """Return the fraction of all features' units, not of this rank's."""
-        return {**found, "fraction": found["fraction"] / ranks}
 
     def quantities(self) -> Mapping[str, str]:
         """Return the names of the number and the fraction."""

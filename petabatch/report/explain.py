@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from petabatch.engine.images import nbytes_of_source, queues
 from petabatch.network.features import partial_sums, split_layers
 from petabatch.network.plan import Plan, multiply_adds
-from petabatch.network.tiles import sent_rows
+from petabatch.network.tiles import exchanged_rows
 from petabatch.network.until import certificate
 from petabatch.report.lines import field, ranges, wrapped
 from petabatch.spec.schedule import Every
@@ -115,7 +115,7 @@ def _parallel(plan: Plan) -> Iterator[str]:
     if not split:
         return
     precision = graph.network.run.precision
-    sent = sum(partial_sums(graph.network))
+    sent = sum(partial_sums(graph.network)) // graph.network.parallel.rows
     owners = {f"connections/{name}" for name, owner in graph.weighted.items() if owner.pre in split}
     held = {"slice": 0, "network": 0}
     for key, variable in plan.variables.items():
@@ -137,7 +137,7 @@ def _tiles(plan: Plan) -> Iterator[str]:
         if key.startswith("layers/")
     )
     yield f"rows               of all layers split over {ways} ranks"
-    sent = _bytes(sent_rows(network, plan.graph.wirings))
+    sent = _bytes(sum(exchanged_rows(network, plan.graph.wirings)))
     yield f"                   cost: {sent} to each neighbour, per step and slice"
     yield f"                   saving on each rank: {_bytes(held * (ways - 1) / ways)} per slice"
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from petabatch.engine.images import nbytes_of_source, queues
+from petabatch.engine.images import nbytes_of_source, nbytes_while_read, queues
 from petabatch.engine.step_records import StepRecords
 from petabatch.errors import ResourceError
 from petabatch.network.build import build
@@ -38,7 +38,7 @@ def needed(plan: Plan, slices: int, threads: int) -> int:
     )
     ahead = sum(nbytes for _, nbytes in queues(plan, slices).values())
     kept = state + _records(plan, slices) + slices * (_bound(plan) + _kept(plan) + LANE) + ahead
-    kept += sum(nbytes_of_source(network, name) for name in plan.inputs)
+    kept += sum(nbytes_of_source(network, name) for name in plan.inputs) + nbytes_while_read(plan, slices)
     if network.evaluate is not None:  # an engine of its own
         evaluation = schedule(build(held_out(network)))
         kept += needed(replace(evaluation, flush=evaluation.length), slices, threads)

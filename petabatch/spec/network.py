@@ -157,14 +157,15 @@ class Run(Model):
 
 
 class Parallel(Model):
-    """Decomposition over MPI ranks: the number of ranks is `batch` times `features` or `rows`."""
+    """Decomposition over MPI ranks: the number of ranks is `batch` times `features` times `rows`."""
 
     batch: Count | None = None
-    """Number of ranks over which the slices are distributed; by default all ranks divided by `features` or
-    `rows`."""
+    """Number of ranks over which the slices are distributed; by default all ranks divided by `features`
+    and `rows`."""
     features: Count = 1
-    """Number of ranks that share each slice: each holds a part of the features of layers of type `lca`, and
-    their weights. For layers too large for one rank; requires communication in every step."""
+    """Number of ranks that share each slice: each holds a part of the features of code layers (`lca`, `ista`,
+    `momentum_lca`, `heavy_ball`), and their weights. For layers too large for one rank; requires
+    communication in every step."""
     rows: Count = 1
     """Number of ranks that share each slice: each holds a tile of rows of every layer, and all weights. For
     images too large for one rank; neighbouring tiles exchange the rows at their borders in every step."""
@@ -177,8 +178,16 @@ class Parallel(Model):
     @property
     def split(self) -> str:
         """The key that splits slices over ranks, and its value; empty if none does."""
-        names = [name for name in ("features", "rows") if getattr(self, name) > 1]
-        return ", ".join(f"parallel.{name} = {getattr(self, name)}" for name in names)
+        return ", ".join(f"parallel.{name} = {getattr(self, name)}" for name in self._names)
+
+    @property
+    def keys(self) -> str:
+        """The names of what is split."""
+        return " and ".join(self._names)
+
+    @property
+    def _names(self) -> list[str]:
+        return [name for name in ("features", "rows") if getattr(self, name) > 1]
 
 
 class LayerOutput(Model):

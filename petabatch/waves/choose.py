@@ -36,6 +36,7 @@ def experiment(
     if not asked and network.sweep.wave is None and fits:
         return None
     _refuse_events(loaded, "a sweep in waves")
+    _refuse_parts(loaded)
     return plan
 
 
@@ -50,6 +51,18 @@ def _refuse_events(loaded: Loaded, what: str) -> None:
                 expected="A with every = 1, or a probe of type spike_statistics",
             )
             raise loaded.placed(ParamsError([problem]))
+
+
+def _refuse_parts(loaded: Loaded) -> None:
+    """Raise ParamsError where ranks share slices: each takes points when it is free, without the others."""
+    if loaded.network.parallel.split:
+        problem = Problem(
+            "sweep",
+            "ranks take the points of a sweep in waves one by one, and here several share each slice",
+            found=loaded.network.parallel.split,
+            expected="all points at once: fewer, or on more ranks, and no sweep.wave",
+        )
+        raise loaded.placed(ParamsError([problem]))
 
 
 def check_sweep(loaded: Loaded) -> None:

@@ -8,54 +8,13 @@ import numpy as np
 import pytest
 
 from petabatch.connections import Conv
-from petabatch.engine.engine import Engine
-from petabatch.engine.row_split import RowSplit
 from petabatch.kernels.cpu.sizes import tiling
 from petabatch.layers import Linear
 from petabatch.learning import Hebbian
 from petabatch.network.build import build
-from petabatch.network.plan import schedule
-from petabatch.parallel.comm import Comm
-from petabatch.parallel.grid import grid
-from petabatch.spec.network import Network, Parallel
 from petabatch.weights import Gaussian
 from support.networks import images, lca_network, simulate
-from support.rank_threads import on_threads
-
-
-def with_rows(network: Network, rows: int) -> Network:
-    return network.model_copy(update={"parallel": Parallel(rows=rows)})
-
-
-def of_ranks(
-    network: Network, rows: int, ranks: int | None = None, threads: int = 1
-) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """Return what was recorded, and the state at the end, of a run with tiles; for the first slices."""
-
-    def one(comm: Comm) -> Any:
-        place, plan = grid(comm, None, rows, "rows"), schedule(build(with_rows(network, rows)))
-        engine = Engine(plan, place.batch, threads, features=RowSplit(plan, place))
-        engine.start()
-        found: dict[str, list[np.ndarray]] = {}
-        for step in engine.run():
-            if step % engine.plan.flush and step != engine.plan.length:
-                continue
-            for record in engine.features.records(engine.recorder.take(step)):
-                found.setdefault(record.stream.path, []).append(record.values)
-            engine.flushed()
-        engine.collect()
-        state = engine.features.whole(engine.state.saved())
-        return {path: np.concatenate(values) for path, values in found.items()}, state
-
-    return on_threads(ranks or rows, one)[0]  # type: ignore[no-any-return]
-
-
-def assert_near(one: dict[str, np.ndarray], other: dict[str, np.ndarray], tolerance: float) -> None:
-    assert one.keys() == other.keys()
-    for key, array in one.items():
-        scale = max(abs(array).max(), 1e-30) if array.size else 1
-        assert array.shape == other[key].shape, key
-        assert abs(array - other[key]).max(initial=0) <= tolerance * scale, key
+from support.parts import assert_near, of_ranks, split
 
 
 @pytest.mark.parametrize("kernel", ["dense", "lazy"])
@@ -64,7 +23,7 @@ def test_tiles_with_fixed_weights_are_those_of_one_rank(kernel: str, rows: int) 
     network = lca_network(images(2, shape=(36, 24, 3)), learn=False, displays=2, kernel=kernel, record=5)
     engine, recorded = simulate(network)
     engine.collect()
-    tiles, state = of_ranks(network, rows)
+    tiles, state = of_ranks(split(network, rows=rows))
     assert_near(recorded, tiles, 1e-6)
     assert_near(dict(engine.state.saved()), state, 1e-6)
 
@@ -72,8 +31,8 @@ def test_tiles_with_fixed_weights_are_those_of_one_rank(kernel: str, rows: int) 
 def test_learning_sums_the_tiles_of_all_slices() -> None:
     network = lca_network(images(2, items=10, shape=(36, 24, 3)), displays=20)
     _, recorded = simulate(network)
-    grid_of_ranks, _ = of_ranks(network, 2, ranks=4)
-    tiles, _ = of_ranks(network, 2, threads=2)
+    grid_of_ranks, _ = of_ranks(split(network, rows=2), ranks=4)
+    tiles, _ = of_ranks(split(network, rows=2), threads=2)
     total = "probes/energy/total"
     np.testing.assert_allclose(tiles[total], recorded[total], rtol=1e-3)
     weights = "connections/dictionary/weights"
@@ -100,7 +59,7 @@ def test_rules_that_count_and_layers_that_gather_learn_as_on_one_rank() -> None:
         }
     )
     engine, recorded = simulate(network)
-    tiles, state = of_ranks(network, 3)
+    tiles, state = of_ranks(split(network, rows=3))
     engine.collect()
     assert_near(recorded, tiles, 1e-5)
     assert_near(dict(engine.state.saved()), state, 1e-5)
@@ -112,7 +71,7 @@ def test_borders_of_the_image_are_at_its_edges_alone(border: Any) -> None:
     layers = {**network.layers, "error": network.layers["error"].model_copy(update={"border": border})}
     network = network.model_copy(update={"layers": layers})
     _, recorded = simulate(network)
-    tiles, _ = of_ranks(network, 3)
+    tiles, _ = of_ranks(split(network, rows=3))
     assert_near(recorded, tiles, 1e-6)
 
 
@@ -124,7 +83,7 @@ def test_steps_have_the_bits_of_one_rank_where_tiles_are_whole_tiles_of_the_kern
     assert tiling(p)[0] == 2  # each rank has four rows of the code
     engine, recorded = simulate(network)
     engine.collect()
-    tiles, state = of_ranks(network, 3)
+    tiles, state = of_ranks(split(network, rows=3))
     for one, other in ((recorded, tiles), (engine.state.saved(), state)):
         for key, array in one.items():
             if not key.startswith("probes/"):

@@ -95,16 +95,6 @@ def test_no_rank_decides_by_its_own_tile_whether_all_units_are_computed(
 @pytest.mark.parametrize(
     ("old", "new", "reason"),
     [
-        (
-            "shape = [6, 6, 8]",
-            'shape = [6, 6, 8]\ntime_scale = { type = "base", energy = "energy" }',
-            r"layers\.V1\.time_scale: adaptive time scales need the energy of all rows",
-        ),
-        (
-            "display = 10",
-            "display = 10\nuntil = { gap = 0.1 }",
-            r"run\.until: the duality gap .* needs all rows",
-        ),
         ('type = "lca"\nshape', 'type = "fista"\nshape', r"layers\.V1\.type: units of type fista depend on"),
         (
             "patch = [4, 4]",
@@ -115,11 +105,6 @@ def test_no_rank_decides_by_its_own_tile_whether_all_units_are_computed(
         ("patch = [4, 4]", "patch = [14, 4]", "patches of 14 rows reach beyond the next tile, of 6 rows"),
         ("[6, 6, 8]", '[6, 6, 8]\nborder = "mirror"', "beyond the edge of V1, whose border is not zero"),
         (
-            "[output]\n",
-            '[probes.p]\ntype = "statistics"\nlayer = "V1"\n[output]\n',
-            "energy, l0, l1 and l2 can measure tiles",
-        ),
-        (
             "display = 10",
             'display = 10\nkernel = "array"',
             r"run\.kernel: tiles exchange rows within compiled",
@@ -129,7 +114,6 @@ def test_no_rank_decides_by_its_own_tile_whether_all_units_are_computed(
             'display = 10\nprecision = "float64"',
             r"run\.precision: tiles exchange rows within compiled steps, which are float32",
         ),
-        ("[run]", "[parallel]\nfeatures = 2\n[run]", r"parallel\.features: a slice is split .* not by both"),
     ],
 )
 def test_networks_whose_rows_cannot_be_split_are_refused_with_the_reason(
@@ -145,3 +129,34 @@ def test_networks_whose_rows_cannot_be_split_are_refused_with_the_reason(
 def test_layers_must_divide_into_tiles_of_one_height(small: Path) -> None:
     with pytest.raises(ParamsError, match=r"layers\.V1\.shape: 6 rows cannot be split into 4 tiles"):
         simulation.plan(simulation.read(small, ("parallel.rows=4",)))
+
+
+@pytest.mark.mpi
+def test_a_run_goes_on_from_one_grid_of_ranks_to_another(small: Path, petabatch: Command) -> None:
+    folder, more = small.parent, (*MORE, "checkpoint.keep=10")
+    alone(small, "one", *more)
+    grids = (
+        ("features", ("parallel.features=2", "parallel.batch=1"), 2, 7),
+        ("rows", ("--features", 1, "--rows", 2), 4, 14),
+        ("both", ("--features", 2, "--rows", 2), 4, 21),
+        ("again", ("--features", 2, "--rows", 1), 2, 28),
+        ("whole", ("--features", 1), 1, 40),
+    )
+    before = ""
+    for name, flags, ranks, last in grids:
+        if before:
+            shutil.copytree(folder / before, folder / name)
+            done = petabatch("resume", name, "-q", *flags, ranks=ranks)
+        else:
+            done = petabatch("run", small, "--out", name, "-q", *set_all(*more, *flags), ranks=ranks)
+        assert done.returncode == 0, done.stderr
+        later = [one for one in (folder / name / "checkpoints").iterdir() if _step(one) > last]
+        assert later or last == 40
+        for file in later:  # as if it had been killed before
+            file.unlink()
+        before = name
+    assert_close(datasets(folder / "one" / "run.h5"), datasets(folder / "whole" / "run.h5"))
+
+
+def _step(checkpoint: Path) -> int:
+    return int(checkpoint.name.split("_")[1].split(".")[0])

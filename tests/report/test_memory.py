@@ -127,3 +127,63 @@ def test_the_smallest_limit_of_all_control_groups_above_counts(
     (group / "memory.max").write_text("50000000\n")
     assert host_memory.host_limit().nbytes == 50_000_000
     assert "control group" in host_memory.host_limit().what
+
+
+@pytest.mark.parametrize("rows", [1, 8])
+def test_a_large_image_takes_no_more_than_is_estimated(rows: int, tmp_path: Path) -> None:
+    np.save(
+        tmp_path / "image.npy", np.random.default_rng(1).normal(size=(2, 1536, 1536, 3)).astype(np.float32)
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", _LARGE, str(rows)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+    assert done.returncode == 0, done.stderr
+    taken, estimated = map(float, done.stdout.split())
+    assert 0.5 * estimated < taken < estimated
+
+
+_LARGE = r"""
+import re, sys
+from pathlib import Path
+from petabatch.bench.prediction.part import LonePart
+from petabatch.connections import Conv
+from petabatch.layers import LCA, Input
+from petabatch.network.build import build
+from petabatch.network.plan import schedule
+from petabatch.network.sparse_coding import sparse_coding
+from petabatch.parallel.comm import Serial
+from petabatch.report.memory import needed
+from petabatch.sources import ImageArray
+from petabatch.spec.network import Parallel, Run
+from petabatch.weights import Gaussian
+
+STATUS = Path("/proc/self/status")
+
+def resident(which):
+    return int(re.search(which + r":\s+(\d+)", STATUS.read_text())[1]) * 1024
+
+def taken(side, rows):
+    network = sparse_coding(
+        Input(shape=(side, side, 3), source=ImageArray(file="image.npy", crop="top_left")),
+        LCA(shape=(side // 16, side // 16, 16), tau=20.0, threshold=1.5),
+        Conv(pre="V1", post="recon", patch=(16, 16), init=Gaussian()),
+        run=Run(batch=1, display=4, displays=2, kernel="dense"),
+    ).model_copy(update={"parallel": Parallel(rows=rows)})
+    part = LonePart(schedule(build(network)), Serial(), 1)
+    Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
+    before, mapped = resident("VmRSS"), resident("RssFile")
+    engine = part.engine()
+    engine.start()
+    for step in engine.run():
+        engine.recorder.take(step)
+        engine.flushed()
+    mapped = resident("RssFile") - mapped  # of the images, which the system drops when it needs the memory
+    return resident("VmHWM") - before - mapped, needed(engine.plan, 1, 1)
+
+taken(64, 1)
+print(*taken(1536, int(sys.argv[1])))
+"""

@@ -2,6 +2,7 @@
 
     python tests/support/kills.py --times 20
     python tests/support/kills.py --times 10 --ranks 3 --networks 20
+    python tests/support/kills.py --times 10 --ranks 4 --split rows     # or features: two ranks share a slice
 
 Both codes are recorded, both dictionaries learn, checkpoints are written every 5 displays. With ranks, runs
 are started and resumed on 1 to that many, and either all processes or one rank alone are killed. After each
@@ -85,14 +86,19 @@ def write_params(folder: Path, displays: int) -> Path:
 class Campaign:
     """Runs of one params file that are killed and resumed."""
 
-    def __init__(self, folder: Path, seed: int, displays: int = 30, varied: bool = False) -> None:
+    def __init__(
+        self, folder: Path, seed: int, displays: int = 30, varied: bool = False, split: str | None = None
+    ) -> None:
+        self._parts = 1 if split is None else 2
         self.folder, self.random, self.file = folder, random.Random(seed), write_params(folder, displays)
         values = {key: draw(self.random) for key, draw in SETTINGS.items()} if varied else {}
         self.settings = [
             text for key, value in values.items() for one in _keys(key) for text in ("-s", f"{one}={value}")
         ]
+        if split is not None:
+            self.settings += ["-s", f"parallel.{split}={self._parts}"]
         begin = time.monotonic()
-        whole = self._start(1, "run", self.file.name, "--out", "whole", *self.settings)
+        whole = self._start(self._parts, "run", self.file.name, "--out", "whole", *self.settings)
         assert whole.wait() == 0
         self.span = time.monotonic() - begin
         """Seconds that a run takes."""
@@ -126,12 +132,15 @@ class Campaign:
                 process = self._begin(ranks)
 
     def _begin(self, ranks: int) -> subprocess.Popen[bytes]:
-        return self._start(
-            self.random.randint(1, ranks), "run", self.file.name, "--out", "cut", "--force", *self.settings
-        )
+        some = self._some(ranks)
+        return self._start(some, "run", self.file.name, "--out", "cut", "--force", *self.settings)
 
     def _resume(self, ranks: int) -> subprocess.Popen[bytes]:
-        return self._start(self.random.randint(1, ranks), "resume", "cut")
+        return self._start(self._some(ranks), "resume", "cut")
+
+    def _some(self, ranks: int) -> int:
+        """Return a number of ranks, up to so many."""
+        return self._parts * self.random.randint(1, ranks // self._parts)
 
     def _start(self, ranks: int, *arguments: str) -> subprocess.Popen[bytes]:
         launcher = [BIN / "mpirun", "-n", str(ranks)] if ranks > 1 else []
@@ -200,13 +209,16 @@ if __name__ == "__main__":
     parser.add_argument("--times", type=int, default=20, help="kills")
     parser.add_argument("--ranks", type=int, default=1, help="at most")
     parser.add_argument("--networks", type=int, default=1, help="random variations, each killed so often")
+    parser.add_argument("--split", choices=("features", "rows"), help="what two ranks share a slice by")
     parser.add_argument("--seed", type=int, default=1)
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
-        Campaign(Path(place), chosen.seed, displays=1)  # compiles the kernels, which is no part of `span`
+        # compiles the kernels, which is no part of `span`
+        Campaign(Path(place), chosen.seed, displays=1, split=chosen.split)
     for number in range(chosen.networks):
         with tempfile.TemporaryDirectory() as place:
-            campaign = Campaign(Path(place), chosen.seed + number, varied=chosen.networks > 1)
+            varied = chosen.networks > 1
+            campaign = Campaign(Path(place), chosen.seed + number, varied=varied, split=chosen.split)
             print(*campaign.settings)
             for line in campaign.run(chosen.times, chosen.ranks):
                 print(line, flush=True)

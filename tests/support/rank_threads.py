@@ -124,6 +124,12 @@ class Thread(Serial):
         first, *others = self._meet("sum in order", array).given
         return sum(others, start=first)
 
+    def add_parts(self, part: np.ndarray, total: np.ndarray, tag: int) -> None:
+        parts = {rank: np.empty_like(part) for rank in range(self.size) if rank != self.rank}
+        self.exchange(dict.fromkeys(parts, part), parts, tag)
+        first, *others = (part if rank == self.rank else parts[rank] for rank in range(self.size))
+        total[...] = sum(others, start=first)
+
     def exchange(self, sent: Mapping[int, np.ndarray], received: Mapping[int, np.ndarray], tag: int) -> None:
         mail = self._world.mail
         for rank, array in sent.items():

@@ -2,11 +2,13 @@
 
     python tests/support/several_hosts.py
     python tests/support/several_hosts.py --mpirun /opt/openmpi/bin/mpirun
+    python tests/support/several_hosts.py --split rows    # or features: two hosts share each slice
     python tests/support/several_hosts.py --short         # two hosts, one of which is lost, and refusals
 
 Hosts are network namespaces with links of 1 Gbit/s and 100 Mbit/s (`support/hosts.py`). The network has a
 dictionary of each weight mode, and all learn. Every dataset of the run file and of the last checkpoint must
-be byte for byte that of one process.
+be byte for byte that of one process. With `--split`, two ranks share each slice of a network
+with one dictionary, by rows or features, and the bytes are those of two ranks on one host.
 """
 
 from __future__ import annotations
@@ -47,14 +49,23 @@ ENDING = 60
 class Campaign:
     """Runs of one params file on several hosts."""
 
-    def __init__(self, folder: Path, mpirun: Path = MPIRUN, displays: int = DISPLAYS) -> None:
+    def __init__(
+        self, folder: Path, mpirun: Path = MPIRUN, displays: int = DISPLAYS, split: str | None = None
+    ) -> None:
         self.folder, self._mpirun, self._displays = folder, mpirun, displays
         self._environment = {**open_mpi_library(mpirun), "PYTHONPATH": str(ROOT)}
         self.file = folder / "modes.toml"
-        self.file.write_text(four_modes(displays))
+        self._parts = 1 if split is None else 2
+        parallel = {} if split is None else {"parallel": {split: self._parts}}
+        self.file.write_text(four_modes(displays, MODES if split is None else MODES[:1]) + toml(parallel))
         images = np.random.default_rng(3).normal(size=(7, 12, 12, 3))
         np.save(folder / "images.npy", (images + np.roll(images, 1, axis=2)).astype(np.float32))
-        alone(self.file, "expected")
+        if split is None:
+            alone(self.file, "expected")
+        else:
+            ranks = [mpirun, "-n", str(self._parts), BIN / "petabatch"]
+            command = [*ranks, "run", self.file.name, "--out", "expected", "-q", "--threads", "1"]
+            subprocess.run(command, cwd=folder, check=True, env={**os.environ, **self._environment})
         self._expected = _results(folder / "expected")
 
     def same_bits(self, number: int, rate: str) -> str:
@@ -64,7 +75,7 @@ class Campaign:
             self._finish(hosts, range(number), "run", self.file.name, "--out", "whole", "--force")
             seconds = time.monotonic() - begin
             sent = [hosts.sent(host) for host in range(number)]
-        least = self._displays * SUMMED if number > 1 else 0
+        least = self._displays * SUMMED if number > 1 and self._parts == 1 else 0
         assert min(sent) >= least, f"{min(sent)} bytes over a link, {least} expected: the rest went elsewhere"
         self._compare("whole")
         return f"{number} hosts, {rate}: same bits in {seconds:.1f} s, {max(sent) / 1e6:.1f} MB over a link"
@@ -164,7 +175,8 @@ class Campaign:
 
     def _start(self, hosts: Hosts, which: Sequence[int], *arguments: str) -> subprocess.Popen[str]:
         command = [BIN / "petabatch", *arguments, "-q", "--threads", "1"]
-        return hosts.mpirun(which, command, self.folder, environment=self._environment)
+        each = max(1, self._parts // len(which))
+        return hosts.mpirun(which, command, self.folder, each, self._environment)
 
     def _finish(self, hosts: Hosts, which: Sequence[int], *arguments: str) -> None:
         process = self._start(hosts, which, *arguments)
@@ -207,7 +219,7 @@ class Campaign:
         assert not different, different
 
 
-def four_modes(displays: int) -> str:
+def four_modes(displays: int, modes: Sequence[str] = MODES) -> str:
     """Return the small network with a loop, and so a dictionary, of each weight mode on the same images."""
     tables = tomllib.loads(SMALL)
     layers, connections = tables["layers"], tables["connections"]
@@ -215,7 +227,7 @@ def four_modes(displays: int) -> str:
     tables["layers"], tables["connections"], tables["probes"] = {}, {}, {}
     tables["output"] = {"flush": "100 displays", "layers": {}, "connections": {}}
     tables["checkpoint"] = {"every": "100 displays"}
-    for mode in MODES:
+    for mode in modes:
 
         def own(name: str, mode: str = mode) -> str:
             return name if name == "image" else f"{name}_{mode}"
@@ -266,10 +278,18 @@ def short(campaign: Campaign) -> Iterator[Callable[[], str]]:
     yield campaign.other_images
 
 
+def split(campaign: Campaign) -> Iterator[Callable[[], str]]:
+    """Yield what two hosts that share each slice go through."""
+    yield lambda: campaign.same_bits(2, "1gbit")
+    yield lambda: campaign.lost(2, 1, "processes killed", [0])
+    yield lambda: campaign.lost(2, 0, "link cut", [1])
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--mpirun", type=Path, default=MPIRUN, help="MPICH's or Open MPI's")
     parser.add_argument("--short", action="store_true", help="two hosts only")
+    parser.add_argument("--split", choices=("features", "rows"), help="what two ranks share a slice by")
     options = parser.parse_args()
     mpirun = options.mpirun.resolve()
     with tempfile.TemporaryDirectory() as folder:
@@ -279,8 +299,11 @@ def main() -> None:
         except NoHosts as reason:
             print(f"skipped: {reason}")
             return
-        campaign = Campaign(Path(folder), mpirun)
-        for situation in short(campaign) if options.short else situations(campaign, mpirun):
+        campaign = Campaign(Path(folder), mpirun, split=options.split)
+        several = situations(campaign, mpirun)
+        if options.split is not None or options.short:
+            several = short(campaign) if options.split is None else split(campaign)
+        for situation in several:
             print(situation(), flush=True)
 
 

@@ -15,13 +15,14 @@ import numpy as np
 
 from petabatch.bench.machine import machine
 from petabatch.bench.prediction.calibration import Calibration, identify
-from petabatch.bench.prediction.part import FirstPart
-from petabatch.bench.prediction.traffic import counts, obstacle, with_features
+from petabatch.bench.prediction.part import LonePart
+from petabatch.bench.prediction.traffic import AXES, Axis, counts, obstacle, with_parts
 from petabatch.engine.assembly import Assembly
 from petabatch.engine.engine import Engine
 from petabatch.engine.weight_update import SUMMED
 from petabatch.logs import log
 from petabatch.network.build import build
+from petabatch.network.evaluation import fixed
 from petabatch.network.features import split_layers
 from petabatch.network.plan import multiply_adds, schedule
 from petabatch.parallel.comm import Serial
@@ -33,10 +34,10 @@ _SLICES, _SECONDS = 16, 6.0
 """The most slices; seconds after which no further display begins."""
 _MOST = 4e11
 """Dense multiply-adds of a display; for more, fewer slices are measured, and then fewer steps."""
-_SPLIT_STEPS = 8
-"""Steps with split features."""
+_WARM, _MOST_PART = 2, 1e11
+"""Steps of a part before those that are measured; dense multiply-adds of the whole in these."""
 _MOST_WAYS = 32
-"""Ranks that share features when that is measured, at most, unless their number divides into no fewer."""
+"""Ranks that share a slice when that is measured, at most, unless it divides into no fewer."""
 _IN_LANE = ("input", "learning", "probes and output")
 
 
@@ -67,7 +68,7 @@ def calibrate(
         event=window.event,
         addition=_addition(),
         reduction=_reduction(),
-        split=_split(network, threads),
+        parts=_parts(network, threads),
         machine=machine(),
     )
 
@@ -245,30 +246,60 @@ def _reduction() -> float | None:
     return float(done.stdout)
 
 
-def _split(network: Network, threads: int) -> dict[int, float]:
-    """Return the seconds of a step of a slice by the number of ranks that share its features."""
-    ways = [ways for ways in _divisors(network) if not obstacle(network, ways)]
+def _parts(network: Network, threads: int) -> dict[Axis, dict[int, float]]:
+    """Return what the steps of a part of a slice take of those of the whole, by axis and number of parts."""
+    ways = {axis: _ways(network, axis) for axis in AXES}
+    if not any(ways.values()):
+        return {}
+    whole = _steps(network, threads)
+    return {
+        axis: {parts: _steps_of_parts(network, axis, parts, threads) / whole for parts in some}
+        for axis, some in ways.items()
+        if some
+    }
+
+
+def _ways(network: Network, axis: Axis) -> list[int]:
+    """Return the fewest and the most ranks for whose parts of a slice steps are measured."""
+    ways = [parts for parts in _divisors(network, axis) if not obstacle(network, axis, parts)]
     few = [each for each in ways if each <= _MOST_WAYS] or ways[:1]
-    return {each: _split_step(network, each, threads) for each in {*few[:1], *few[-1:]}}
+    return sorted({*few[:1], *few[-1:]})
 
 
-def _divisors(network: Network) -> list[int]:
-    """Return the numbers of ranks, from 2 on, into which the features of all split layers divide."""
-    split = split_layers(with_features(network, 2))
-    features = math.gcd(*(network.layers[name].shape[2] for name in split))
-    return [ways for ways in range(2, features + 1) if features % ways == 0]
+def _divisors(network: Network, axis: Axis) -> list[int]:
+    """Return the numbers of ranks, from 2 on, into which the split layers divide."""
+    split = split_layers(with_parts(network, "features", 2)) if axis == "features" else network.layers
+    whole = math.gcd(*(network.layers[name].shape[2 if axis == "features" else 0] for name in split))
+    return [parts for parts in range(2, whole + 1) if whole % parts == 0]
 
 
-def _split_step(network: Network, ways: int, threads: int) -> float:
-    batch = _slices(network)
-    of_run = {"displays": None, "steps": 2 + _SPLIT_STEPS, "batch": batch // _points(network)}
-    cut = network.run.model_copy(update=of_run)
-    graph = build(with_features(network, ways).model_copy(update={"run": cut}))
-    engine = FirstPart(schedule(graph), Serial(), threads).planned(stops=(2,)).engine()
+def _steps_of_parts(network: Network, axis: Axis, parts: int, threads: int) -> float:
+    """Return the seconds of the steps of a part; of rows, whose images differ, the mean of two tiles."""
+    some = {0, parts - 1} if axis == "rows" else {0}
+    return sum(_steps(with_parts(network, axis, parts), threads, part) for part in some) / len(some)
+
+
+def _steps(network: Network, threads: int, part: int = 0) -> float:
+    """Return the seconds of the first steps of the first slices of a network, or of one rank's part of them.
+
+    Without images, learning and recordings. Ratios of these are the same for all slices.
+    """
+    whole = network.model_copy(update={"parallel": Parallel(), "evaluate": None})
+    each, display = max(1, multiply_adds(build(whole))), network.run.display
+    slices = _slices(network, max(1, int(_MOST_PART / (each * display))))
+    last = _WARM + min(display, max(10, int(_MOST_PART / (each * slices))))
+    of_run = {"displays": None, "steps": last, "batch": slices // _points(network)}
+    changed = {"run": network.run.model_copy(update=of_run), "evaluate": None, "connections": fixed(network)}
+    plan = schedule(build(network.model_copy(update=changed)))
+    engine = LonePart(plan, Serial(), threads, part=part).planned(stops=(_WARM, last)).engine()
     engine.start()
-    times, begin = [0.0], time.monotonic()
+    looks = list[_Look]()
     for step in engine.run():
-        now = time.monotonic() - engine.warm_up.seconds
-        times += [now - begin] if step > 2 else []
-        begin = now
-    return sum(times) / (_SPLIT_STEPS * batch)
+        engine.recorder.take(step)
+        if step % engine.plan.flush == 0:
+            engine.flushed()
+        if step in (_WARM, last):
+            looks.append(_Look.at(engine))
+    first, second = looks
+    others = sum(second.parts[name] - first.parts[name] for name in _IN_LANE)
+    return max(1e-9, float((second.spent - first.spent).sum()) - others)

@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from petabatch.bench.prediction.traffic import Axis
 from petabatch.errors import ArgumentError, InputError, Problem
 from petabatch.parallel.consistency import fingerprint
 from petabatch.spec.load import resolved
@@ -45,9 +46,19 @@ class Calibration:
     """Of adding one byte of 64-bit integers."""
     reduction: float | None
     """Until an MPI reduction has started; None without mpi4py."""
-    split: dict[int, float]
-    """Of a step of a slice, by the number of ranks that share its features."""
+    parts: dict[Axis, dict[int, float]]
+    """What the steps of a part of a slice take of the time of the whole, by the number of parts."""
     machine: dict[str, Any]
+
+    def part(self, axis: Axis, parts: int) -> float:
+        """Return what the steps of a part take of the time of the whole; raises KeyError if unknown.
+
+        A line in 1 / parts through what was measured: some of each step is the same on all ranks.
+        """
+        (few, slow), *more = sorted(self.parts[axis].items())
+        many, fast = more[-1] if more else (1, 1.0)
+        slope = max(0.0, (slow - fast) / (1 / few - 1 / many))
+        return max(0.0, slow - slope / few) + slope / parts
 
     def save(self, path: Path) -> None:
         """Write it as JSON; raises InputError where that cannot be done."""

@@ -9,7 +9,7 @@ from petabatch.bench.prediction.calibration import Calibration
 from petabatch.bench.prediction.forecast import Forecast
 from petabatch.bench.prediction.link import Link
 from petabatch.bench.prediction.model import Prediction, by_batch
-from petabatch.bench.prediction.traffic import Traffic
+from petabatch.bench.prediction.traffic import AXES, Traffic
 from petabatch.plotting.figures import colours, grid, grid_of_panels, logarithmic, styled
 from petabatch.plotting.texts import heading, legend_below
 
@@ -23,10 +23,13 @@ def draw_forecast(forecast: Forecast) -> Any:
     traffic, calibration, link = forecast.traffic, forecast.calibration, forecast.link
     most = max(row.ranks for row in forecast.rows)
     batch = curve(traffic, calibration, link, most)
-    features = [row.features.prediction for row in forecast.rows if row.features]
+    shared = {
+        f"split {axis}": [way.prediction for row in forecast.rows if (way := row.best(axis)) is not None]
+        for axis in AXES
+    }
     figure, (times, efficiencies) = grid_of_panels(None, 2, 2.6)
-    first, second = colours(2)
-    for label, ones, colour in (("split batch", batch, first), ("split features", features, second)):
+    curves = {"split batch": batch, **shared}
+    for (label, ones), colour in zip(curves.items(), colours(len(curves)), strict=True):
         ranks, style = [one.ranks for one in ones], {"color": colour, "label": label}
         if ones:
             times.plot(ranks, [one.seconds for one in ones], "o-", **style)

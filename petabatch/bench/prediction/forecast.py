@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from petabatch.bench.prediction.calibration import Calibration
 from petabatch.bench.prediction.collectives import ring, tree
 from petabatch.bench.prediction.fill import H100, slices_to_fill
 from petabatch.bench.prediction.link import Link
-from petabatch.bench.prediction.model import Prediction, by_batch, by_features
-from petabatch.bench.prediction.part import FirstPart
-from petabatch.bench.prediction.traffic import Traffic, obstacle, traffic, with_features
-from petabatch.bench.prediction.units import size
+from petabatch.bench.prediction.model import Prediction, by_batch, by_parts
+from petabatch.bench.prediction.part import LonePart
+from petabatch.bench.prediction.traffic import AXES, Axis, Traffic, obstacle, traffic, with_parts
+from petabatch.bench.prediction.units import duration, size
 from petabatch.network.build import build
 from petabatch.network.method import choose
 from petabatch.network.plan import Plan, schedule
@@ -37,14 +37,20 @@ class Row:
 
     ranks: int
     batch: Way
-    features: Way | None
-    obstacle: str
-    """Why features cannot be split over them."""
+    shared: list[Way]
+    """Ways in which several ranks share each slice, with its features or rows split; by axis and parts."""
+    refused: dict[Axis, str]
+    """Why all of these ranks cannot share each slice."""
     ring: float
     tree: float
     """Seconds of the all-reduce of an update's integers, by algorithm."""
     choice: str
-    """Which way is faster, and which sends less."""
+    """Which way is fastest, and why."""
+
+    def best(self, axis: Axis) -> Way | None:
+        """Return the fastest way of splitting slices along an axis."""
+        ways = [way for way in self.shared if way.prediction.split == axis]
+        return min(ways, key=lambda way: way.prediction.seconds, default=None)
 
 
 @dataclass(frozen=True)
@@ -72,40 +78,68 @@ def forecast(
 def _row(plan: Plan, found: Traffic, calibration: Calibration, link: Link, ranks: int) -> Row:
     network, threads = plan.graph.network, calibration.threads
     alone = by_batch(found, calibration, link, 1)
-    batch, features = by_batch(found, calibration, link, ranks), None
+    batch = by_batch(found, calibration, link, ranks)
     of_batch = Way(batch, batch.efficiency(alone), needed(plan, batch.slices, threads))
-    reason = obstacle(network, ranks) if ranks > 1 else ""
-    if ranks > 1 and not reason:
-        part = FirstPart(schedule(build(with_features(network, ranks))), Serial()).features.plan
-        by = by_features(found, calibration, link, ranks)
-        features = Way(by, by.efficiency(alone), needed(part, found.batch, threads))
+    shared, refused = list[Way](), dict[Axis, str]()
+    for axis in AXES:
+        for parts in _numbers_of_parts(found, ranks):
+            if reason := obstacle(network, axis, parts):
+                if parts == ranks:
+                    refused[axis] = reason
+                continue
+            part = LonePart(schedule(build(with_parts(network, axis, parts))), Serial()).features.plan
+            one = by_parts(found, calibration, link, axis, parts, ranks)
+            shared.append(Way(one, one.efficiency(alone), needed(part, one.slices, threads)))
     integers, busy = sum(update.integers for update in found.updates), min(ranks, found.batch)
     of_ring, of_tree = (way(integers, busy).seconds(link, calibration.addition) for way in (ring, tree))
-    choice = choose_split(batch, features.prediction if features else None, reason)
-    return Row(ranks, of_batch, features, reason, of_ring, of_tree, choice)
+    choice = choose_split([batch, *(way.prediction for way in shared)], refused, link)
+    return Row(ranks, of_batch, shared, refused, of_ring, of_tree, choice)
 
 
-def choose_split(batch: Prediction, features: Prediction | None, reason: str) -> str:
-    """Return which way is faster, and why."""
-    if batch.ranks == 1:
+def _numbers_of_parts(found: Traffic, ranks: int) -> list[int]:
+    """Return by how many ranks slices may be shared, so that each group of them has one."""
+    return [parts for parts in range(2, ranks + 1) if ranks % parts == 0 and ranks // parts <= found.batch]
+
+
+def choose_split(ways: Sequence[Prediction], refused: Mapping[Axis, str], link: Link) -> str:
+    """Return which way is fastest, and what makes the others slower: arithmetic, messages or bytes."""
+    if ways[0].ranks == 1:
         return "nothing to split"
-    sends = "nothing" if batch.sent == 0 else size(batch.sent_per_update)
-    if features is None:
-        return f"split the batch, which sends {sends} from update to update; {reason}"
-    other = size(features.sent_per_update)
-    if batch.seconds <= features.seconds:
-        if batch.sent <= features.sent:
-            return f"split the batch, which sends {sends} from update to update; features would send {other}"
-        return (
-            f"split the batch, though features would send less ({other} instead of {sends} from update to "
-            "update): each step waits for messages"
-        )
-    if features.sent <= batch.sent:
-        return f"split the features, which sends {other} from update to update; the batch would send {sends}"
+    best = min(ways, key=lambda way: way.seconds)
+    said = [f"split {_name(best)}: {duration(best.seconds)} a display"]
+    for split in dict.fromkeys(way.split for way in ways):
+        others = [way for way in ways if way.split == split and way is not best]
+        if split != best.split and others:
+            said.append(_slower(min(others, key=lambda way: way.seconds), best, link))
+    said += [f"{axis} of all {best.ranks:,} ranks: {reason}" for axis, reason in refused.items()]
+    return "; ".join(said)
+
+
+def _name(way: Prediction) -> str:
+    if way.split == "batch":
+        return "the batch"
+    whole = f"the {way.split} over {way.parts:,} ranks"
     return (
-        f"split the features, though the batch would send less ({sends} instead of {other} from update to "
-        f"update): the rank with most slices has {batch.slices}"
+        whole if way.parts == way.ranks else f"{whole}, and the batch over {way.ranks // way.parts:,} groups"
     )
+
+
+def _slower(way: Prediction, best: Prediction, link: Link) -> str:
+    """Return how much slower a way is than the best, and what it has most more of."""
+    (of_way, of_best) = (_seconds(one, link) for one in (way, best))
+    words = (
+        f"arithmetic ({duration(of_way[0])} instead of {duration(of_best[0])})",
+        f"messages ({way.messages:,.0f} one after the other instead of {best.messages:,.0f})",
+        f"bytes ({size(way.sent)} instead of {size(best.sent)})",
+    )
+    _, why = max((a - b, one) for a, b, one in zip(of_way, of_best, words, strict=True))
+    return f"{_name(way)} would take {way.seconds / best.seconds:.2f} times as long, for its {why}"
+
+
+def _seconds(way: Prediction, link: Link) -> tuple[float, float, float]:
+    """Return the seconds of arithmetic, of the latency of messages, and of their bytes."""
+    messages = min(way.communication, way.messages * link.latency)
+    return way.computing + way.updating, messages, way.communication - messages
 
 
 def _remarks(plan: Plan, found: Traffic, calibration: Calibration, ranks: Sequence[int]) -> Iterator[str]:

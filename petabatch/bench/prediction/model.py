@@ -8,9 +8,9 @@ from typing import Literal
 import numpy as np
 
 from petabatch.bench.prediction.calibration import Calibration
-from petabatch.bench.prediction.collectives import Collective, exchange, gather, tree
+from petabatch.bench.prediction.collectives import exchange, gather, tree
 from petabatch.bench.prediction.link import Link
-from petabatch.bench.prediction.traffic import Traffic
+from petabatch.bench.prediction.traffic import Axis, Traffic
 from petabatch.parallel.comm import shares
 
 _FLAGS, _PROGRESS = 8, 64
@@ -21,8 +21,10 @@ _FLAGS, _PROGRESS = 8, 64
 class Prediction:
     """A display on a number of ranks, in seconds of the slowest."""
 
-    split: Literal["batch", "features"]
+    split: Literal["batch"] | Axis
     ranks: int
+    parts: int
+    """Ranks that share each slice; the batch is split over `ranks` / `parts`."""
     slices: int
     """Slices of the rank that has most."""
     computing: float
@@ -59,63 +61,116 @@ def by_batch(traffic: Traffic, calibration: Calibration, link: Link, ranks: int)
     slices = -(-traffic.batch // busy)
     computing = _slowest(traffic, calibration, busy) + traffic.events * calibration.event
     updating = traffic.update_events * (calibration.update + slices * calibration.update_slice)
+    cost = _sums(traffic, calibration, link, busy, 1, computing).plus(
+        _meetings(traffic, link, calibration, busy)
+    )
+    return _prediction("batch", traffic, ranks, 1, slices, computing, updating, cost)
+
+
+def by_parts(
+    traffic: Traffic, calibration: Calibration, link: Link, axis: Axis, parts: int, ranks: int
+) -> Prediction:
+    """Predict a display on ranks of which `parts` share each slice; raises KeyError without its calibration.
+
+    A rank computes its part of all that is done for a slice, but for images and recordings where features are
+    split. It learns its features alone, or all weights from its rows.
+    """
+    busy = min(ranks // parts, traffic.batch)
+    slices = -(-traffic.batch // busy)
+    of_weights = parts if axis == "features" else 1
+    computing = _slowest(traffic, calibration, busy, axis, parts) + traffic.events * calibration.event
+    updating = traffic.update_events * (calibration.update + slices * calibration.update_slice) / of_weights
+    groups = -(-slices // traffic.together)
+    each = -(-slices // groups)
+    sent = traffic.partial if axis == "features" else traffic.borders
+    others = parts if axis == "features" else min(parts, 3)  # tiles have two neighbours at most
+    messages = [exchange(each * nbytes, others) for nbytes in sent for _ in range(groups)]
+    steps = _Cost(
+        # Threads wait for the messages of different slices at the same time.
+        sum(one.messages * link.latency for one in messages) / min(calibration.threads, groups)
+        + sum(one.path / link.bandwidth + one.path * calibration.addition for one in messages),
+        sum(one.sent for one in messages),
+        sum(one.messages for one in messages),
+    ).times(traffic.display)
+    learners = busy if axis == "features" else busy * parts
+    cost = steps.plus(_sums(traffic, calibration, link, learners, of_weights, computing))
+    cost = cost.plus(_meetings(traffic, link, calibration, busy * parts))
+    return _prediction(axis, traffic, ranks, parts, slices, computing, updating, cost)
+
+
+@dataclass(frozen=True)
+class _Cost:
+    """Seconds, bytes and messages."""
+
+    seconds: float = 0.0
+    sent: float = 0.0
+    messages: float = 0.0
+
+    def plus(self, other: _Cost) -> _Cost:
+        return _Cost(self.seconds + other.seconds, self.sent + other.sent, self.messages + other.messages)
+
+    def times(self, number: float) -> _Cost:
+        return _Cost(number * self.seconds, number * self.sent, number * self.messages)
+
+
+def _sums(
+    traffic: Traffic, calibration: Calibration, link: Link, ranks: int, parts: int, computing: float
+) -> _Cost:
+    """Return what the exact sums of a display cost, of a part of the weights."""
+    start, found = calibration.reduction or 0.0, _Cost()
     if ranks == 1:
-        return Prediction("batch", 1, slices, computing, updating, 0.0, 0.0, 0.0, 0.0)
-    start, addition = calibration.reduction or 0.0, calibration.addition
-    communication, sent, messages = 0.0, 0.0, 0.0
+        return found
     for update in traffic.updates:
-        both = tree(update.exponents, busy, 4), tree(update.integers, busy)
-        seconds = sum(one.seconds(link, addition) + start for one in both)
+        both = tree(update.exponents // parts, ranks, 4), tree(update.integers // parts, ranks)
+        seconds = sum(one.seconds(link, calibration.addition) + start for one in both)
         if traffic.overlapped:
             seconds = max(0.0, seconds - computing / max(1.0, traffic.update_events))
-        communication += update.per_display * seconds
-        sent += update.per_display * sum(one.sent for one in both)
-        messages += update.per_display * sum(one.messages for one in both)
-    met = _meeting(busy)
-    communication += traffic.events * (sum(one.seconds(link) for one in met) + start)
-    messages += traffic.events * sum(one.messages for one in met)
-    each = sent / max(1.0, traffic.update_events)
-    return Prediction("batch", ranks, slices, computing, updating, communication, sent, each, messages)
+        one = _Cost(seconds, sum(one.sent for one in both), sum(one.messages for one in both))
+        found = found.plus(one.times(update.per_display))
+    return found
 
 
-def by_features(traffic: Traffic, calibration: Calibration, link: Link, ranks: int) -> Prediction:
-    """Predict a display on ranks that share the features of all slices; there must be `calibration.split`.
+def _meetings(traffic: Traffic, link: Link, calibration: Calibration, ranks: int) -> _Cost:
+    """Return what ranks exchange in a display whenever they meet: whether to stop, and their progress.
 
-    Each rank shows the images of all slices and records as one rank does; it learns its features alone.
+    Two numbers of progress; what they send is next to nothing, and does not count.
     """
-    between = (
-        calibration.image
-        + traffic.learned * calibration.learning / ranks
-        + traffic.recorded * calibration.recording
-    )
-    of_slice = traffic.display * _split_step(calibration, ranks) + between
-    computing = traffic.batch * of_slice + traffic.events * calibration.event
-    updating = traffic.update_events * (calibration.update + traffic.batch * calibration.update_slice) / ranks
-    parts = [exchange(nbytes, ranks) for nbytes in traffic.partial for _ in range(traffic.batch)]
-    of_parts = sum(one.seconds(link) + one.path * calibration.addition for one in parts)
-    of_meeting = sum(one.seconds(link) for one in _meeting(ranks))
-    communication = traffic.display * of_parts + traffic.events * of_meeting
-    sent = traffic.display * sum(one.sent for one in parts)
-    messages = traffic.display * sum(one.messages for one in parts)
-    each = sent / max(1.0, traffic.update_events)
+    if ranks == 1:
+        return _Cost()
+    found = tree(_FLAGS, ranks), gather(2 * _PROGRESS, ranks)
+    seconds = sum(one.seconds(link) for one in found) + (calibration.reduction or 0.0)
+    return _Cost(seconds, 0.0, sum(one.messages for one in found)).times(traffic.events)
+
+
+def _prediction(
+    split: Literal["batch"] | Axis,
+    traffic: Traffic,
+    ranks: int,
+    parts: int,
+    slices: int,
+    computing: float,
+    updating: float,
+    cost: _Cost,
+) -> Prediction:
+    each = cost.sent / max(1.0, traffic.update_events)
     return Prediction(
-        "features", ranks, traffic.batch, computing, updating, communication, sent, each, messages
+        split, ranks, parts, slices, computing, updating, cost.seconds, cost.sent, each, cost.messages
     )
 
 
-def _meeting(ranks: int) -> tuple[Collective, ...]:
-    """Return what ranks exchange at each meeting: whether to stop, and two numbers of progress."""
-    return tree(_FLAGS, ranks), gather(2 * _PROGRESS, ranks)
-
-
-def _slowest(traffic: Traffic, calibration: Calibration, ranks: int) -> float:
+def _slowest(
+    traffic: Traffic, calibration: Calibration, ranks: int, axis: Axis | None = None, parts: int = 1
+) -> float:
     """Return the seconds of the slices of the slowest rank, the mean over displays.
 
     Slices beyond those that were measured are like some of them, drawn always alike.
     """
-    measured = np.asarray(calibration.slices)
+    of_rows = parts if axis == "rows" else 1
+    measured = np.asarray(calibration.slices) * (1.0 if axis is None else calibration.part(axis, parts))
     others = (
-        calibration.image + traffic.learned * calibration.learning + traffic.recorded * calibration.recording
+        calibration.image / of_rows
+        + traffic.learned * calibration.learning / parts
+        + traffic.recorded * calibration.recording / of_rows
     )
     each = traffic.display * measured + others
     known = each.shape[1]
@@ -124,16 +179,3 @@ def _slowest(traffic: Traffic, calibration: Calibration, ranks: int) -> float:
     first = np.array([lo for lo, _ in shares(traffic.batch, ranks)])
     whole, longest = np.add.reduceat(of_slices, first, axis=1), np.maximum.reduceat(of_slices, first, axis=1)
     return float(np.maximum(whole / calibration.threads, longest).max(axis=1).mean())
-
-
-def _split_step(calibration: Calibration, ranks: int) -> float:
-    """Return the seconds of a step of a slice on a rank with a part of the features.
-
-    A line in 1 / ranks through what was measured: part of a step is the same on all ranks.
-    """
-    (few, slow), *more = sorted(calibration.split.items())
-    if not more:
-        return slow * few / ranks
-    many, fast = more[-1]
-    part = max(0.0, (slow - fast) / (1 / few - 1 / many))
-    return max(0.0, slow - part / few) + part / ranks

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from dataclasses import dataclass
 
 from petabatch.engine.assembly import Assembly
+from petabatch.once import once
 from petabatch.parallel.comm import Serial
 from petabatch.parallel.grid import Grid
 
 
-class _First(Serial):
-    """The first rank of a group whose others are silent."""
+class _Alone(Serial):
+    """A rank of a group whose others are silent."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, rank: int, size: int) -> None:
         super().__init__()
-        self.size = size
+        self.rank, self.size = rank, size
 
 
-class FirstPart(Assembly):
-    """The assembly of the first rank."""
+@dataclass(frozen=True)
+class LonePart(Assembly):
+    """The assembly of one rank, by default the first."""
 
-    @cached_property
+    part: int = 0
+
+    @once
     def place(self) -> Grid:
-        """All slices, and the first part of them."""
-        return Grid(self.comm, self.comm, _First(self.network.parallel.parts))
+        """All slices, and one part of them."""
+        return Grid(self.comm, self.comm, _Alone(self.part, self.network.parallel.parts))

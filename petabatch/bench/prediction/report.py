@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from petabatch.bench.prediction.forecast import Forecast, Way
+from petabatch.bench.prediction.traffic import AXES
 from petabatch.bench.prediction.units import duration, size
 from petabatch.errors import printable
 
@@ -41,11 +42,13 @@ def show(forecast: Forecast, console: Console) -> None:
         console.print("all-reduce of an update, split batch (ring, and the tree that MPICH selects)")
         rows = [[f"{row.ranks:,}", duration(row.ring), duration(row.tree)] for row in sums]
         console.print(_table("ranks ring tree", rows))
-    if any(row.features for row in forecast.rows):
-        console.print("split features")
-        columns = "ranks display efficiency communication sent memory"
-        rows = [[f"{row.ranks:,}", *_split(row.features)] for row in forecast.rows if row.features]
-        console.print(_table(columns, rows))
+    for axis in AXES:
+        ways = [way for row in forecast.rows for way in row.shared if way.prediction.split == axis]
+        if ways:
+            console.print(f"split {axis} over `parts` ranks, and the batch over groups of them")
+            columns = "ranks parts display efficiency communication sent memory"
+            rows = [[f"{way.prediction.ranks:,}", f"{way.prediction.parts:,}", *_split(way)] for way in ways]
+            console.print(_table(columns, rows))
     for row in forecast.rows:
         console.print(f"{row.ranks:,} rank{'s' * (row.ranks > 1)}: {escape(row.choice)}", soft_wrap=True)
     for remark in forecast.remarks:
@@ -59,7 +62,8 @@ def as_json(forecast: Forecast) -> dict[str, Any]:
         {
             "ranks": row.ranks,
             "batch": _way(row.batch),
-            "features": _way(row.features) if row.features is not None else {"refused": row.obstacle},
+            "shared": [_way(way) for way in row.shared],
+            "refused": row.refused,
             "all_reduce": {"ring": row.ring, "tree": row.tree},
             "choice": row.choice,
         }

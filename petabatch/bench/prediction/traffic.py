@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 from petabatch.engine.weight_update import SUMMED
 from petabatch.errors import ParamsError
 from petabatch.network.build import build
 from petabatch.network.features import partial_sums
 from petabatch.network.plan import Plan
+from petabatch.network.tiles import exchanged_rows
 from petabatch.spec.network import Network, Parallel
+
+Axis = Literal["features", "rows"]
+"""What slices are split by, if several ranks share each; with one rank each, the batch alone is split."""
+AXES: tuple[Axis, ...] = get_args(Axis)
 
 
 @dataclass(frozen=True)
@@ -43,6 +49,10 @@ class Traffic:
     """Sums travel while the next steps are made."""
     partial: tuple[int, ...]
     """Bytes of each partial sum that a slice sends in each step if features are split."""
+    borders: tuple[int, ...]
+    """Bytes of each message to a neighbour that a slice sends in each step if rows are split."""
+    together: int
+    """Slices that are advanced in one call at most, whose messages are one."""
 
 
 def traffic(plan: Plan) -> Traffic:
@@ -65,7 +75,9 @@ def traffic(plan: Plan) -> Traffic:
     return Traffic(
         network.batch, run.display, tuple(updates), len(set().union(*due)) / displays, len(events) / displays,
         learned / displays, recorded / displays, run.reduce == "overlapped",
-        tuple(partial_sums(with_features(network, 2))),
+        tuple(partial_sums(with_parts(network, "features", 2))),
+        tuple(exchanged_rows(network, plan.graph.wirings)),
+        network.batch if plan.method.by_layers else plan.method.together,
     )  # fmt: skip
 
 
@@ -77,15 +89,15 @@ def counts(plan: Plan, first: int, last: int) -> tuple[int, int]:
     return learned, recorded
 
 
-def with_features(network: Network, ways: int) -> Network:
-    """Return a network whose features are split over `ways` ranks."""
-    return network.model_copy(update={"parallel": Parallel(features=ways)})
+def with_parts(network: Network, axis: Axis, parts: int) -> Network:
+    """Return a network whose features or rows are split over `parts` ranks."""
+    return network.model_copy(update={"parallel": Parallel.model_validate({axis: parts})})
 
 
-def obstacle(network: Network, ways: int) -> str:
-    """Return why the features of a network cannot be split over `ways` ranks; nothing if they can."""
+def obstacle(network: Network, axis: Axis, parts: int) -> str:
+    """Return why the slices of a network cannot be split over `parts` ranks; nothing if they can."""
     try:
-        build(with_features(network, ways))
+        build(with_parts(network, axis, parts))
     except ParamsError as error:
         return f"{error.problems[0].key}: {error.problems[0].message}"
     return ""

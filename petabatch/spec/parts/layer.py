@@ -110,6 +110,9 @@ class Layer(Part):
     """A unit depends on its own input and state alone, and on no random numbers, so that each rank can have
     some rows of the layer."""
 
+    splittable: ClassVar[bool] = False
+    """A unit depends on no other of its layer, of which each rank of `[parallel] features` has a part."""
+
     diverges: ClassVar[str] = (
         "the step size may be too large for these weights: lower run.dt or raise tau (`petabatch check` "
         "shows the limit), or lower learn.rate"
@@ -244,11 +247,6 @@ class Layer(Part):
     def penalty(self) -> Penalty | None:
         """The penalty of the energy that its dynamics minimise, None where none is known."""
         return None
-
-    @property
-    def splittable(self) -> bool:
-        """Whether its features can be split over ranks: a unit depends on no other of its layer."""
-        return False
 
     @property
     def spiking(self) -> bool:

@@ -42,17 +42,12 @@ class Probe(Part):
     """A measurement of one or more numbers per slice, recorded under `/probes/<name>/`."""
 
     kind: ClassVar[str] = "probe"
-    answers = ("norms", "lasso", "splittable", "penalty")
+    answers = ("norms", "lasso", "penalty")
     type: str
     every: Schedule = STEP
     """Measurement schedule: at the end of these steps."""
     offset: Offset = 0
     """Delay of the measurements, in steps; with `every = "display"`, 1 is the first step of each display."""
-
-    @property
-    def splittable(self) -> bool:
-        """Whether it is a sum over features, to which ranks with some of them can contribute."""
-        return False
 
     @property
     def penalty(self) -> tuple[str, Penalty] | None:
@@ -79,10 +74,6 @@ class Probe(Part):
 
     def recorded(self, own: Mapping[str, Array], step: int) -> None:
         """Begin anew after `step`, whose values were recorded; `own` has its arrays, `[lanes, ...]`."""
-
-    def split_share(self, found: Mapping[str, Array], ranks: int) -> Mapping[str, Array]:
-        """Return what one of `ranks` ranks contributes, from what it measured on its features."""
-        return found
 
     def norms(self, layers: Mapping[str, Layer]) -> Mapping[str, tuple[Term, ...]]:
         """Return each quantity as a sum of norms, which compiled steps measure inside.

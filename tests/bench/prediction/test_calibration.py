@@ -26,7 +26,7 @@ def kept(network: Network, tmp_path: Path) -> tuple[Calibration, Path]:
     found = Calibration(
         network=identify(network), title="small.toml", threads=1, slices=[[1.0, 2.0]], image=0.1,
         learning=0.2, recording=0.3, update=0.4, update_slice=0.5, event=0.6, addition=0.7, reduction=None,
-        split={2: 0.8}, machine={"processor": "a"},
+        parts={"features": {2: 0.8}}, machine={"processor": "a"},
     )  # fmt: skip
     found.save(tmp_path / "kept.json")
     return found, tmp_path / "kept.json"
@@ -40,17 +40,15 @@ def test_some_displays_of_each_slice_are_measured(network: Network, monkeypatch:
     for seconds in (found.learning, found.recording, found.image, found.update, found.addition):
         assert 0 < seconds < 1
     assert found.reduction is None or 0 < found.reduction < 1
-    assert set(found.split) == {2, 8}
+    assert {axis: set(parts) for axis, parts in found.parts.items()} == {"features": {2, 8}, "rows": {2, 3}}
+    assert all(part > 0 for parts in found.parts.values() for part in parts.values())
     assert found.network == identify(network)
 
 
-@pytest.mark.parametrize(("features", "measured"), [(8, {2, 8}), (9, {3, 9}), (37, {37}), (74, {2})])
-def test_features_are_split_as_their_number_divides(
-    features: int, measured: set[int], small: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(measuring, "_split_step", lambda *_: 0.5)
+@pytest.mark.parametrize(("features", "measured"), [(8, [2, 8]), (9, [3, 9]), (37, [37]), (74, [2])])
+def test_features_are_split_as_their_number_divides(features: int, measured: list[int], small: Path) -> None:
     some = params.read(small, [f"layers.V1.shape=[6,6,{features}]"]).network
-    assert measuring._split(some, 1).keys() == measured
+    assert measuring._ways(some, "features") == measured
 
 
 def test_displays_are_cut_short_on_demand(network: Network) -> None:

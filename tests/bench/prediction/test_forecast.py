@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -14,7 +15,7 @@ from petabatch import params
 from petabatch.bench.prediction.calibration import Calibration, identify
 from petabatch.bench.prediction.command import rank_numbers
 from petabatch.bench.prediction.forecast import Forecast, choose_split, forecast
-from petabatch.bench.prediction.link import NAMED
+from petabatch.bench.prediction.link import NAMED, Link
 from petabatch.bench.prediction.model import Prediction
 from petabatch.cli.networks import bench
 from petabatch.errors import ArgumentError, InputError
@@ -23,7 +24,8 @@ from support.commands import Command
 
 MEASURED = Calibration(
     network="", title="", threads=1, slices=[[1e-4, 1.1e-4]], image=1e-4, learning=1e-4, recording=1e-5,
-    update=1e-3, update_slice=1e-5, event=1e-4, addition=1e-11, reduction=1e-5, split={2: 5e-4, 8: 4e-4},
+    update=1e-3, update_slice=1e-5, event=1e-4, addition=1e-11, reduction=1e-5,
+    parts={"features": {2: 0.6, 8: 0.3}, "rows": {2: 0.5, 8: 0.15}},
     machine={"processor": "a", "load": [0.0]},
 )  # fmt: skip
 MAIN_JOB = Path(__file__).parents[3] / "params" / "natural_images.toml"
@@ -43,9 +45,10 @@ def of(*overrides: str, ranks: tuple[int, ...] = (1, 2, 7, 64, 4096), threads: i
 def test_a_dictionary_of_patches_has_its_batch_split() -> None:
     rows = of().rows
     assert [row.batch.prediction.slices for row in rows] == [16, 8, 3, 1, 1]
-    assert rows[1].choice.startswith("split the batch, which sends 0.26 MB from update to update; features")
-    assert "78.6 MB" in rows[1].choice
-    assert rows[-1].features is None
+    assert rows[1].choice.startswith("split the batch: ")
+    assert re.search(r"the features over 2 ranks would take [2-9][.\d]+ times as long", rows[1].choice)
+    assert "bytes (78.6 MB instead of 0.26 MB)" in rows[1].choice
+    assert rows[-1].best("features") is None
     assert "128 features cannot be split into 4096 parts" in rows[-1].choice
     assert rows[0].batch.efficiency == 1
     assert all(a.batch.memory >= b.batch.memory for a, b in pairwise(rows))
@@ -53,26 +56,44 @@ def test_a_dictionary_of_patches_has_its_batch_split() -> None:
 
 def test_few_slices_of_whole_images_send_less_if_features_are_split() -> None:
     (row,) = of(*WHOLE_IMAGES, ranks=(2,)).rows
-    assert row.features is not None
+    (features,) = row.shared
+    assert features.prediction.split == "features"
     assert row.batch.prediction.sent_per_update == pytest.approx(17e6, rel=0.02)
-    assert row.features.prediction.sent_per_update == pytest.approx(0.82e6, rel=0.02)
-    assert row.features.memory < row.batch.memory
-    assert "though features would send less" in row.choice or row.choice.startswith("split the features")
+    assert features.prediction.sent_per_update == pytest.approx(0.82e6, rel=0.02)
+    assert features.memory < row.batch.memory
+    assert "layers.V1.shape: 1 rows cannot be split into 2 tiles" in row.choice
 
 
-def test_the_faster_way_is_chosen_and_what_each_sends_is_said() -> None:
-    way = Prediction("batch", 2, 1, 1.0, 0.0, 1.0, 1e6, 1e6, 2.0)
-    few, many = (replace(way, split="features", sent=sent, sent_per_update=sent) for sent in (1e5, 1e7))
-    faster, slower = replace(few, computing=0.5), replace(few, computing=2.0)
-    assert choose_split(way, faster, "") == (
-        "split the features, which sends 100 kB from update to update; the batch would send 1.00 MB"
+def test_more_ranks_than_slices_have_their_slices_split_and_the_batch_over_groups() -> None:
+    path = MAIN_JOB.with_name("two_layer.toml")
+    network = params.read(path, ("run.batch=2", "run.display=100")).network
+    (row,) = forecast(network, "two layers", MEASURED, NAMED["1GbE"], (4,)).rows
+    ways = [(way.prediction.split, way.prediction.parts, way.prediction.slices) for way in row.shared]
+    assert ways == [("features", 2, 1), ("features", 4, 2), ("rows", 2, 1), ("rows", 4, 2)]
+    two, four = (way.prediction for way in row.shared if way.prediction.split == "rows")
+    assert four.messages - two.messages > 100 * two.slices
+    assert row.batch.prediction.slices == 1
+
+
+def test_the_fastest_way_is_chosen_and_what_slows_the_others_is_said() -> None:
+    link = Link(1e-3, 1e6)
+    way = Prediction("batch", 2, 1, 1, 1.0, 0.0, 1.0, 1e6, 1e6, 2.0)
+    rows = replace(way, split="rows", parts=2, computing=0.5, communication=0.1, sent=5e4, messages=50)
+    features = replace(rows, split="features", computing=0.25, communication=1.0, messages=100, sent=9e5)
+    assert choose_split([way, features, rows], {}, link) == (
+        "split the rows over 2 ranks: 600.0 ms a display; the batch would take 3.33 times as long, for its "
+        "bytes (1.00 MB instead of 50.0 kB); the features over 2 ranks would take 2.08 times as long, for "
+        "its bytes (0.90 MB instead of 50.0 kB)"
     )
-    assert "split the batch, though features would send less (100 kB instead" in choose_split(way, slower, "")
-    assert choose_split(way, many, "").startswith("split the batch, which sends 1.00 MB")
-    assert "though the batch would send less" in choose_split(way, replace(many, computing=0.1), "")
-    assert choose_split(replace(way, sent=0.0), None, "why") == (
-        "split the batch, which sends nothing from update to update; why"
+    many = replace(features, messages=900, communication=0.95, sent=5e4)
+    assert "for its messages (900 one after the other instead of 50)" in choose_split([many, rows], {}, link)
+    slow = replace(way, computing=1.5, updating=2.5)
+    assert "for its arithmetic (4.00 s instead of 500.0 ms)" in choose_split([slow, rows], {}, link)
+    grid = replace(rows, ranks=8, parts=2)
+    assert choose_split([replace(way, ranks=8), grid], {"features": "why"}, link).startswith(
+        "split the rows over 2 ranks, and the batch over 4 groups: "
     )
+    assert choose_split([way], {"features": "why"}, link).endswith("; features of all 2 ranks: why")
 
 
 def test_too_small_a_batch_is_remarked() -> None:
@@ -116,8 +137,9 @@ def test_a_prediction_is_printed_kept_and_drawn(small: Path, petabatch: Command)
     assert two["batch"]["seconds"] == pytest.approx(sum(two["batch"][part] for part in parts))
     assert two["batch"]["efficiency"] == pytest.approx(one["batch"]["seconds"] / two["batch"]["seconds"] / 2)
     assert two["batch"]["seconds"] > three["batch"]["seconds"]
-    assert two["features"]["sent"] > 0
-    assert "8 features cannot be split into 3 parts" in three["features"]["refused"]
+    assert [(one["split"], one["parts"]) for one in two["shared"]] == [("features", 2), ("rows", 2)]
+    assert all(one["sent"] > 0 for one in two["shared"])
+    assert "8 features cannot be split into 3 parts" in three["refused"]["features"]
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from hypothesis import given
@@ -11,18 +12,18 @@ from hypothesis import strategies as st
 from petabatch.bench.prediction.calibration import Calibration
 from petabatch.bench.prediction.collectives import gather, tree
 from petabatch.bench.prediction.link import Link
-from petabatch.bench.prediction.model import by_batch, by_features
-from petabatch.bench.prediction.traffic import Traffic, Update
+from petabatch.bench.prediction.model import by_batch, by_parts
+from petabatch.bench.prediction.traffic import AXES, Axis, Traffic, Update
 
 LINK = Link(1e-3, 1e6)
 TRAFFIC = Traffic(
     batch=4, display=10, updates=(Update(1.0, 400, 8000),), update_events=1.0, events=2.0, learned=1.0,
-    recorded=3.0, overlapped=False, partial=(100,),
+    recorded=3.0, overlapped=False, partial=(100,), borders=(30, 50), together=1,
 )  # fmt: skip
 CALIBRATION = Calibration(
     network="", title="", threads=1, slices=[[0.1, 0.2, 0.3, 0.6], [0.4, 0.4, 0.2, 0.2]], image=1.0,
     learning=2.0, recording=0.5, update=5.0, update_slice=0.25, event=0.125, addition=0.0, reduction=0.0,
-    split={2: 0.6, 4: 0.4}, machine={},
+    parts={"features": {2: 0.6, 4: 0.4}, "rows": {4: 0.3}}, machine={},
 )  # fmt: skip
 
 
@@ -79,14 +80,57 @@ def test_overlapped_sums_are_hidden_behind_steps() -> None:
     assert by_batch(late, CALIBRATION, slow, 2).communication > by_batch(late, CALIBRATION, LINK, 2).seconds
 
 
-def test_split_features_send_in_each_step() -> None:
-    found = by_features(TRAFFIC, CALIBRATION, LINK, 8)
-    # a line in 1 / ranks through 0.6 at 2 and 0.4 at 4: 0.2 + 0.8 / ranks
-    steps = 10 * (0.2 + 0.8 / 8)
-    assert found.computing == pytest.approx(4 * (steps + 1 + 2 / 8 + 3 * 0.5) + 0.25)
+def meetings(ranks: int) -> tuple[float, int]:
+    both = tree(8, ranks), gather(128, ranks)
+    return 2 * sum(one.seconds(LINK) for one in both), 2 * sum(one.messages for one in both)
+
+
+def test_split_features_send_in_each_step_and_learn_apart() -> None:
+    found = by_parts(TRAFFIC, CALIBRATION, LINK, "features", 8, 8)
+    # a line in 1 / parts through 0.6 at 2 and 0.4 at 4: 0.2 + 0.8 / parts; 1.2 and 1.2 seconds of four slices
+    steps = 10 * 1.2 * (0.2 + 0.8 / 8)
+    assert found.computing == pytest.approx(steps + 4 * (1 + 2 / 8 + 3 * 0.5) + 0.25)
+    assert found.updating == pytest.approx((5 + 4 * 0.25) / 8)
     assert found.sent == 10 * 7 * 400
-    assert found.messages == 10 * 4
-    assert found.slices == 4
+    assert found.messages == 10 * 4 + meetings(8)[1]
+    assert found.communication == pytest.approx(10 * 4 * (1e-3 + 7 * 100e-6) + meetings(8)[0])
+    assert (found.slices, found.parts) == (4, 8)
+
+
+def test_split_rows_exchange_borders_with_two_neighbours_and_sum_all_weights() -> None:
+    found = by_parts(TRAFFIC, CALIBRATION, LINK, "rows", 4, 4)
+    steps = 10 * 1.2 * 0.3
+    assert found.computing == pytest.approx(steps + 4 * (1 / 4 + 2 / 4 + 3 * 0.5 / 4) + 0.25)
+    assert found.updating == pytest.approx(5 + 4 * 0.25)
+    update = tree(400, 4, 4), tree(8000, 4)
+    assert found.sent == 10 * 4 * 2 * (30 + 50) + sum(one.sent for one in update)
+    assert found.messages == 10 * 4 * 2 + sum(one.messages for one in update) + meetings(4)[1]
+    of_steps = 10 * 4 * (2 * 1e-3 + 2 * 80e-6)
+    of_update = sum(one.seconds(LINK) for one in update)
+    assert found.communication == pytest.approx(of_steps + of_update + meetings(4)[0])
+    two = by_parts(TRAFFIC, CALIBRATION, LINK, "rows", 2, 2)  # a line through the whole and 0.3 at 4
+    assert two.computing < by_batch(TRAFFIC, CALIBRATION, LINK, 1).computing
+    assert CALIBRATION.part("rows", 2) == pytest.approx(0.3 + 0.7 / 3)
+    assert two.sent == 10 * 4 * 80 + sum(one.sent for one in (tree(400, 2, 4), tree(8000, 2)))
+
+
+@pytest.mark.parametrize(("axis", "learners", "of_weights"), [("features", 2, 2), ("rows", 4, 1)])
+def test_groups_of_ranks_have_a_part_of_the_batch(axis: Axis, learners: int, of_weights: int) -> None:
+    found = by_parts(TRAFFIC, CALIBRATION, LINK, axis, 2, 4)
+    assert found.slices == 2
+    update = tree(400 // of_weights, learners, 4), tree(8000 // of_weights, learners)
+    each = 100 if axis == "features" else 80
+    assert found.sent == 10 * 2 * each + sum(one.sent for one in update)
+    assert found.updating == pytest.approx((5 + 2 * 0.25) / of_weights)
+
+
+def test_slices_in_one_call_send_one_message_and_threads_wait_side_by_side() -> None:
+    one = by_parts(TRAFFIC, CALIBRATION, LINK, "features", 2, 2)
+    joined = by_parts(replace(TRAFFIC, together=4), CALIBRATION, LINK, "features", 2, 2)
+    assert joined.sent == one.sent
+    assert one.communication - joined.communication == pytest.approx(10 * 3 * 1e-3)
+    beside = by_parts(TRAFFIC, replace(CALIBRATION, threads=2), LINK, "features", 2, 2)
+    assert one.communication - beside.communication == pytest.approx(10 * 2 * 1e-3)
 
 
 SECONDS = st.floats(0, 10)
@@ -103,10 +147,12 @@ def test_a_slower_link_never_makes_a_display_faster(
     ranks: int, batch: int, slices: list[list[float]], latency: float, bandwidth: float
 ) -> None:
     traffic, calibration = replace(TRAFFIC, batch=batch), replace(CALIBRATION, slices=slices)
-    for predict in (by_batch, by_features):
-        found = predict(traffic, calibration, Link(latency, bandwidth), ranks)
-        assert predict(traffic, calibration, Link(2 * latency, bandwidth), ranks).seconds >= found.seconds
-        assert predict(traffic, calibration, Link(latency, bandwidth / 2), ranks).seconds >= found.seconds
+    ways = [partial(by_batch, ranks=ranks)]
+    ways += [partial(by_parts, axis=axis, parts=2, ranks=2 * ranks) for axis in AXES]
+    for predict in ways:
+        found = predict(traffic, calibration, link=Link(latency, bandwidth))
+        assert predict(traffic, calibration, link=Link(2 * latency, bandwidth)).seconds >= found.seconds
+        assert predict(traffic, calibration, link=Link(latency, bandwidth / 2)).seconds >= found.seconds
         assert 0 <= found.share <= 1
     alone = by_batch(traffic, calibration, Link(latency, bandwidth), 1)
     many = by_batch(traffic, calibration, Link(latency, bandwidth), ranks)

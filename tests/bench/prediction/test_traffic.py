@@ -51,6 +51,11 @@ def test_split_features_send_their_part_of_the_image_in_each_step() -> None:
     assert of("natural_images.toml").partial == (4 * 32 * 32 * 3,)
 
 
+def test_split_rows_send_those_that_patches_reach_beyond_a_tile() -> None:
+    # rows of the sums of patches of 8 x 8 whose units are 2 pixels apart, and of the padded error
+    assert of("natural_images.toml").borders == (3 * 32 * 3 * 4, 3 * (32 + 6) * 3 * 4)
+
+
 def test_a_schedule_in_steps_is_counted_over_a_display() -> None:
     found = of(
         "natural_images.toml", 'connections.dictionary.learn.every="10 steps"', "run.reduce=overlapped"
@@ -68,5 +73,5 @@ def test_weights_of_each_slice_are_not_exchanged() -> None:
 
 def test_why_features_cannot_be_split_is_said() -> None:
     network = params.read(ROOT / "params" / "natural_images.toml").network
-    assert obstacle(network, 64) == ""
-    assert "128 features cannot be split into 4096 parts" in obstacle(network, 4096)
+    assert obstacle(network, "features", 64) == ""
+    assert "128 features cannot be split into 4096 parts" in obstacle(network, "features", 4096)

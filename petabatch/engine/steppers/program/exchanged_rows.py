@@ -17,7 +17,7 @@ class ExchangedRows:
         self._one, self._tag = one, bound.lanes.start
         slices = len(wide)
         self._wide, self._out = (array.reshape(slices, -1, one.row) for array in (wide, out))
-        group = bound.signals.features.group
+        group = bound.signals.features.tiles
         self._borders = Borders(group, slices, one.rows, (one.row,), one.before, one.after)
 
     def advance(self, step: int) -> None:

@@ -1,0 +1,105 @@
+"""Slices whose rows and features are split: each rank has a part of the features of a tile of rows.
+
+A split by features of what a split by rows leaves to a rank. Ranks with the same tile add up what they
+deliver to layers that are not split; ranks with the same features exchange rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+
+from petabatch.engine.feature_split import FeatureSplit
+from petabatch.engine.recorder import Record
+from petabatch.engine.row_split import RowSplit
+from petabatch.geometry import Patches
+from petabatch.network.plan import Plan
+from petabatch.parallel.comm import Comm
+from petabatch.parallel.grid import Grid
+from petabatch.spec.compiled import Term
+from petabatch.spec.parts import Reading
+from petabatch.variable import Array
+
+
+class GridSplit:
+    """A part of the features of a tile; rank of the part = row rank * features + feature rank."""
+
+    def __init__(self, whole: Plan, place: Grid) -> None:
+        """Split the groups of ranks that share slices; collective."""
+        features = whole.graph.network.parallel.features
+        mine, rank = place.group, place.group.rank
+        learners, tiles = place.world.split(rank % features), mine.split(rank % features)
+        self._rows = RowSplit(whole, Grid(learners, place.batch, tiles))
+        self._features = FeatureSplit(self._rows.plan, mine.split(rank // features))
+        self._place = place
+        self._of_both(whole)
+
+    def _of_both(self, whole: Plan) -> None:
+        rows, features = self._rows, self._features
+        self.plan, self.whole_plan, self.group = features.plan, whole, self._place.group
+        self.terms, self.together, self.tiles = rows.terms, features.together, rows.tiles
+        self.writes = rows.writes and features.writes
+
+    def of(self, plan: Plan) -> GridSplit:
+        """Return the same part of another network."""
+        other = object.__new__(GridSplit)
+        other._place, other._rows = self._place, self._rows.of(plan)
+        other._features = self._features.of(other._rows.plan)
+        other._of_both(plan)
+        return other
+
+    def joins(self, pre: str, post: str) -> bool:
+        """Return whether what a connection delivers is a partial sum over features."""
+        return self._features.joins(pre, post)
+
+    def learners(self, comm: Comm) -> Comm:
+        """Return the ranks with the same features, of all tiles and slices."""
+        return self._rows.learners(comm)
+
+    def surrounded(self, fine: Array, p: Patches, tag: int) -> tuple[Array, Patches]:
+        """Return a layer with the rows of the next tiles that patches reach, and their geometry on it."""
+        return self._rows.surrounded(fine, p, tag)
+
+    def add(self, part: Array) -> Array:
+        """Return the sum over features; collective."""
+        return self._features.add(part)
+
+    def add_parts(self, part: np.ndarray, total: np.ndarray, tag: int) -> None:
+        """Set `total` to the sum over features; collective for each `tag`."""
+        self._features.add_parts(part, total, tag)
+
+    def add_shares(self, share: np.ndarray, total: np.ndarray, tag: int) -> None:
+        """Set `total` to the sum over features and tiles; collective for each `tag`."""
+        of_tile = np.empty_like(share)
+        self._features.add_shares(share, of_tile, tag)
+        self._rows.add_shares(of_tile, total, tag)
+
+    def norms(self, probe: str, plan: Plan) -> Mapping[str, Sequence[Term]]:
+        """Return this rank's terms; those of layers that are not split are on the first rank of a tile."""
+        return self._features.norms(probe, plan)
+
+    def reading(self, read: Reading, tag: int) -> Reading:
+        """Return what a probe sees of whole layers; what it reads is collective for each `tag`."""
+        return self._rows.reading(self._features.reading(read, tag), tag)
+
+    @contextmanager
+    def all_of(
+        self, connection: str, arrays: Mapping[str, Array], tag: int = 0
+    ) -> Iterator[Mapping[str, Array]]:
+        """Have arrays of a connection, of all features, within the block, then write this rank's part."""
+        with self._features.all_of(connection, arrays, tag) as found:
+            yield found
+
+    def part(self, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Return this rank's part of the arrays of a checkpoint, each with its leading axis."""
+        return self._features.part(self._rows.part(arrays))
+
+    def whole(self, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Return on ranks that write the whole arrays; collective."""
+        return self._rows.whole(self._features.whole(arrays))
+
+    def records(self, records: Sequence[Record]) -> Sequence[Record]:
+        """Return on ranks that write what was recorded of whole slices, else nothing; collective."""
+        return self._rows.records(self._features.records(records))

@@ -1,0 +1,193 @@
+"""Slices of which several ranks, that are threads here, have a part: what is measured and decided of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from petabatch.errors import ParamsError
+from petabatch.layers import ISTA, LCA, HeavyBall, LogTimeScale, MomentumLCA
+from petabatch.learning import Oja, Revive
+from petabatch.probes import L1, PSNR, Optimality, Statistics
+from petabatch.spec.network import Evaluate, LayerOutput, Network, Until
+from petabatch.spec.parts import Probe, Reading
+from petabatch.spec.schedule import DISPLAY, STEP
+from petabatch.spec.sweep import Sweep
+from support.networks import GivenImages, images, lca_network, simulate
+from support.parts import assert_near, of_ranks, split
+
+AXES = [{"features": 2}, {"rows": 2}, {"features": 2, "rows": 2}, {"rows": 3}, {"features": 3}]
+
+
+def network(**run: Any) -> Network:
+    return lca_network(images(2, shape=(36, 24, 3)), displays=2, **run)
+
+
+def changed(one: Network, **tables: Any) -> Network:
+    """Return a network with more in some of its tables."""
+    return one.model_copy(update={name: {**getattr(one, name), **more} for name, more in tables.items()})
+
+
+PROBES = {
+    "quality": PSNR(image="image", reconstruction="recon", every=STEP),
+    "statistics": Statistics(layer="V1", every=STEP),
+    "masked": L1(layer="error", mask="image", every=STEP),
+    "optimality": Optimality(
+        image="image", reconstruction="recon", code="V1", drive="drive", coefficient=0.4, every=STEP
+    ),
+}
+
+
+class Explained(Probe):
+    """What a dictionary makes of the squares of a code."""
+
+    type: str = "explained"
+    dictionary: str
+    code: str
+
+    def layers(self) -> Sequence[str]:
+        return (self.code,)
+
+    def connections(self) -> Sequence[str]:
+        return (self.dictionary,)
+
+    def quantities(self) -> Mapping[str, str]:
+        return {"largest": "largest value"}
+
+    def measure(self, read: Reading, xp: Any) -> Mapping[str, Any]:
+        made = read.through(self.dictionary, xp.square(read(self.code, "A")))
+        return {"largest": made.reshape(len(made), -1).max(axis=1).astype(float)}
+
+
+def test_a_probe_of_ones_own_measures_through_weights_of_all_features_but_not_of_several_tiles() -> None:
+    own = Explained(dictionary="dictionary", code="V1", every=STEP)
+    whole = changed(network(learn=False), probes={"own": own})
+    _, recorded = simulate(whole)
+    found, _ = of_ranks(split(whole, features=2))
+    assert recorded["probes/own/largest"].max() > 0
+    assert_near(recorded, found, 2e-5)
+    with pytest.raises(ParamsError, match=r"probes\.own: it measures through dictionary, which adds"):
+        of_ranks(split(whole, rows=2))
+
+
+@pytest.mark.parametrize("kernel", ["dense", "lazy"])
+@pytest.mark.parametrize("parts", AXES, ids=str)
+def test_all_probes_measure_whole_slices(kernel: str, parts: dict[str, int]) -> None:
+    whole = changed(network(kernel=kernel, learn=False), probes=PROBES)
+    _, recorded = simulate(whole)
+    found, _ = of_ranks(split(whole, **parts))
+    assert len({path.split("/")[1] for path in found if path.startswith("probes/")}) == len(whole.probes)
+    assert_near(recorded, found, 2e-5)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("parts", AXES[:3], ids=str)
+def test_slices_stop_at_the_gap_of_the_whole(threads: int, parts: dict[str, int]) -> None:
+    whole = changed(
+        network(learn=False, kernel="lazy", until=Until(gap=0.6, every=3)),
+        probes={"optimality": PROBES["optimality"].model_copy(update={"every": DISPLAY})},
+    )
+    _, recorded = simulate(whole)
+    found, _ = of_ranks(split(whole, **parts), threads=threads)
+    steps = recorded["probes/until/steps"]
+    assert len(set(steps.ravel())) > 1
+    assert steps.min() < 18
+    assert_near(recorded, found, 2e-5)
+
+
+@pytest.mark.parametrize("parts", AXES[:3], ids=str)
+def test_time_scales_follow_the_energy_of_the_whole(parts: dict[str, int]) -> None:
+    one = network(learn=False, kernel="dense", display=16)
+    scaled = one.layers["V1"].model_copy(
+        update={"time_scale": LogTimeScale(energy="energy", minimum=0.5, maximum=1.5)}
+    )
+    whole = changed(one, layers={"V1": scaled})
+    outputs = {**one.output.layers, "V1": LayerOutput(every=STEP, variables=("V", "time_scale"))}
+    whole = whole.model_copy(update={"output": one.output.model_copy(update={"layers": outputs})})
+    _, recorded = simulate(whole)
+    found, _ = of_ranks(split(whole, **parts))
+    scales = recorded["layers/V1/time_scale"]
+    assert np.ptp(scales, axis=0).min() > 0
+    np.testing.assert_array_equal(found["layers/V1/time_scale"].shape, scales.shape)
+    assert_near(recorded, found, 2e-5)
+
+
+@pytest.mark.parametrize("parts", AXES[:3], ids=str)
+def test_weights_learn_from_all_parts_of_all_slices(parts: dict[str, int]) -> None:
+    parted = split(network(), **parts)
+    alone, state = of_ranks(network())
+    found, whole = of_ranks(parted)
+    assert_near(alone, found, 1e-4)
+    assert_near(state, whole, 1e-4)
+    first, _ = of_ranks(parted, ranks=2 * parted.parallel.parts)
+    key = "connections/dictionary/weights"
+    np.testing.assert_array_equal(first[key], found[key])
+
+
+@pytest.mark.parametrize("parts", AXES[:3], ids=str)
+def test_held_out_images_are_evaluated_with_parts_of_each(parts: dict[str, int]) -> None:
+    held = Evaluate.model_construct(
+        source=GivenImages(data=images(2, shape=(36, 24, 3), seed=5)), every=DISPLAY
+    )
+    whole = network().model_copy(update={"evaluate": held})
+    alone, _ = of_ranks(whole)
+    for threads in (1, 2):
+        found, _ = of_ranks(split(whole, **parts), threads=threads)
+        assert found["probes/evaluate/energy_total"].min() > 0
+        assert_near(alone, found, 1e-4)
+
+
+@pytest.mark.parametrize("parts", AXES[:3], ids=str)
+def test_points_of_a_sweep_have_their_values_in_all_parts(parts: dict[str, int]) -> None:
+    sweep = Sweep(**{"layers.V1.threshold": [0.3, 0.6], "layers.V1.tau": [20.0, 30.0]})
+    whole = network(learn=False).model_copy(update={"sweep": sweep})
+    alone, _ = of_ranks(whole)
+    found, _ = of_ranks(split(whole, **parts))
+    active = alone["probes/active/active"][-1]
+    assert active.shape == (8,)
+    assert len(set(active)) > 4
+    assert_near(alone, found, 2e-5)
+    parted = split(whole, **parts)
+    first, _ = of_ranks(parted, ranks=2 * parted.parallel.parts)
+    for key, array in first.items():
+        np.testing.assert_array_equal(
+            array, found[key][:, :4] if array.shape != found[key].shape else found[key]
+        )
+
+
+@pytest.mark.parametrize("parts", AXES[:3], ids=str)
+@pytest.mark.parametrize(
+    "code",
+    [ISTA(shape=(18, 12, 12)), MomentumLCA(shape=(18, 12, 12)), HeavyBall(shape=(18, 12, 12), beta=0.5)],
+    ids=lambda code: code.type,
+)
+def test_codes_of_other_types_have_parts(code: LCA, parts: dict[str, int]) -> None:
+    whole = network(learn=False)
+    own = code.model_copy(update={"tau": 20.0, "threshold": 0.4})
+    whole = whole.model_copy(update={"layers": {**whole.layers, "V1": own}})
+    _, recorded = simulate(whole)
+    found, _ = of_ranks(split(whole, **parts))
+    assert recorded["probes/active/active"].max() > 0
+    assert_near(recorded, found, 2e-5)
+
+
+RULES = {
+    "oja": {"learn": Oja(input="image", rate=0.001)},
+    "decorrelate": {"decorrelate": 0.05},
+    "revive": {"revive": Revive(after=1)},
+}
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_rules_that_couple_features_learn_from_all_rows(rule: str) -> None:
+    one = network(momentum=0.0)
+    own = one.connections["dictionary"].model_copy(update=RULES[rule])
+    code = one.layers["V1"].model_copy(update={"threshold": 1.0})
+    whole = changed(one, connections={"dictionary": own}, layers={"V1": code})
+    _, recorded = simulate(whole)
+    found, _ = of_ranks(split(whole, rows=2))
+    assert not np.array_equal(*recorded["connections/dictionary/weights"][-2:])
+    assert_near(recorded, found, 1e-4)

@@ -1,0 +1,58 @@
+"""Runs of networks of which ranks, that are threads here, have a part of each slice."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from petabatch.engine.assembly import Assembly
+from petabatch.engine.engine import Engine
+from petabatch.engine.evaluation import Evaluation
+from petabatch.parallel.comm import Comm
+from petabatch.spec.network import Network, Parallel
+from support.rank_threads import on_threads
+
+Recorded = dict[str, np.ndarray]
+
+
+def split(network: Network, **parts: int) -> Network:
+    """Return a network with parts of each slice on several ranks, such as `rows=2`."""
+    return network.model_copy(update={"parallel": Parallel.model_validate(parts)})
+
+
+def of_ranks(network: Network, ranks: int | None = None, threads: int = 1) -> tuple[Recorded, Recorded]:
+    """Return what was recorded, and the state at the end; of the slices of the first ranks."""
+
+    def one(comm: Comm) -> Any:
+        engine = Assembly.of(network, comm, threads).engine()
+        evaluation = Evaluation(engine) if network.evaluate is not None else None
+        engine.start()
+        found = records(engine, evaluation)
+        engine.collect()
+        return found, engine.features.whole(engine.state.saved())
+
+    return on_threads(ranks or network.parallel.parts, one)[0]  # type: ignore[no-any-return]
+
+
+def records(engine: Engine, evaluation: Evaluation | None = None) -> Recorded:
+    """Run to the end; return what was recorded of whole slices, by path."""
+    found: dict[str, list[np.ndarray]] = {}
+    for step in engine.run():
+        if evaluation is not None:
+            evaluation.record(step)
+        if step % engine.plan.flush and step != engine.plan.length:
+            continue
+        for record in engine.features.records(engine.recorder.take(step)):
+            found.setdefault(record.stream.path, []).append(record.values)
+        engine.flushed()
+    return {path: np.concatenate(values) for path, values in found.items()}
+
+
+def assert_near(one: Recorded, other: Recorded, tolerance: float) -> None:
+    """Compare arrays relative to the largest value of each."""
+    assert one.keys() == other.keys()
+    for key, array in one.items():
+        scale = max(abs(array).max(), 1e-30) if array.size else 1
+        assert array.shape == other[key].shape, key
+        np.testing.assert_allclose(other[key], array, rtol=0, atol=tolerance * scale, err_msg=key)
