@@ -140,6 +140,17 @@ def with_numbers_of_slice(graph: Graph, number: int) -> Graph:
     return found
 
 
+def with_plain_numbers_of_slice(graph: Graph, network: Network, number: int) -> Graph:
+    """Return the graph of a slice of `network` that differs from `graph` in plain numbers alone.
+
+    Raises what `with_numbers_of_slice` raises.
+    """
+    found = replace(with_numbers(graph, sliced(network, number)), known_synapses=graph.synapses)
+    if problems := check_constant_input(found):
+        raise ParamsError(problems)
+    return found
+
+
 def _draws(path: str) -> bool:
     """Return whether wirings and synapses may depend on the value of a key path."""
     kind, *keys = path.split(".")

@@ -6,7 +6,7 @@ import inspect
 import os
 from collections.abc import Iterator, Mapping
 from importlib import import_module
-from typing import Annotated, Any, ClassVar, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Self, get_args, get_origin
 
 from pydantic import (
     BaseModel,
@@ -90,6 +90,14 @@ class Model(BaseModel, metaclass=Readable):
             super().__init__(**keys)
         except ValidationError as error:
             raise TableError(_problems(error, type(self), keys), name) from None
+
+    def __copy__(self) -> Self:
+        """Return a table with the same keys, without what has been derived of them."""
+        made = super().__copy__()
+        fields = type(self).__pydantic_fields__
+        for key in [key for key in vars(made) if key not in fields and key[0] != "_"]:
+            del vars(made)[key]
+        return made
 
     @property
     def context(self) -> Mapping[str, Any]:

@@ -92,6 +92,7 @@ class Layer(Part):
         "stability",
         "penalty",
         "refused",
+        "plain",
     )
     channels: ClassVar[Mapping[str, tuple[int, float]]] = {"exc": (0, 1.0), "inh": (0, -1.0)}
     """Channel name to (buffer, sign); `update` receives one summed array per buffer."""
@@ -156,6 +157,10 @@ class Layer(Part):
     def buffers(self) -> int:
         """Number of buffers that its channels are summed in."""
         return 1 + max((buffer for buffer, _ in self.channels.values()), default=0)
+
+    def plain(self, keys: Sequence[str]) -> bool:
+        """Return whether only numbers of its row function follow from the number under `keys`."""
+        return False
 
     @property
     def steady(self) -> bool:

@@ -45,7 +45,7 @@ class ProgramSlice:
                 assert array.flags.c_contiguous
                 deep = key.endswith(("/A", "/pending")) or key.startswith(("margins/", "records/"))
                 depth = array.shape[1] if deep else 1
-                self.addresses[number] = array.ctypes.data, array.size // depth, depth
+                self.addresses[number] = array.__array_interface__["data"][0], array.size // depth, depth
 
     @property
     def look(self) -> np.ndarray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
@@ -86,12 +87,15 @@ class Tables(Writer):
         self._like: Tables | None = None
         self.threads = threading.local()
         """What each thread keeps for the program."""
-        self._spans = []
+        self._spans: list[tuple[int, int]] = []
         """The rows of each operation."""
+        self._sums: list[int] = []
+        """The first of its sources that are summed up."""
         for operation in program.operations:
-            begin = len(self.rows)
+            begin, first = len(self.rows), len(self.sources)
             _WRITE[type(operation)](self, operation)
             self._spans.append((begin, len(self.rows)))
+            self._sums.append(first)
         for column, term in enumerate(measured):
             row = {t.OUT: self.array(f"layers/{term.layer}/A"), t.A: column, t.B: NORMS[term.norm]}
             self.row(t.Op.MEASURE, Measure(f"layers/{term.layer}/A"), row, ())
@@ -112,6 +116,22 @@ class Tables(Writer):
         ]
         end = self._spans[-1][1] if self._spans else 0
         return items_of(self._spans, parts, find_stages(self.graph, self.program), (end, len(self.rows)))
+
+    def renumbered(self, program: Program) -> Tables | None:
+        """Return the tables of a program that differs in numbers alone, None if it differs in more."""
+        found = copy(self)
+        found.program, found._like = program, self.workspace_of
+        found.numbers, found.factors = self.numbers.copy(), self.factors.copy()
+        others = zip(self.program.operations, program.operations, self._spans, self._sums, strict=True)
+        for known, one, (_, end), first in others:
+            if known is one:
+                continue
+            made = updates.numbers_of_row(self.graph, known, one)
+            if made is None:
+                return None
+            numbers, factors = made
+            found.numbers[end - 1], found.factors[first : first + len(factors)] = numbers, factors
+        return found
 
     @property
     def workspace_of(self) -> Tables:
