@@ -186,8 +186,8 @@ class Neurons(Layer):
         }
 
     def plain(self, keys: Sequence[str]) -> bool:
-        """Say that parameters are numbers of the row function."""
-        return keys[0] == "parameters"
+        """Say that parameters are numbers of the row function, but for those of each unit."""
+        return len(keys) == 2 and keys[0] == "parameters" and keys[1] in self._values
 
     def compiled_rule(self) -> CompiledRule:
         """Return the generated row function."""

@@ -10,7 +10,7 @@ from collections.abc import Hashable
 from dataclasses import replace
 
 from petabatch.network.graph import Graph
-from petabatch.network.numbers import is_source
+from petabatch.network.numbers import is_plain, is_source
 from petabatch.network.operations import Operation, Program, Update
 from petabatch.network.slices import own_values
 from petabatch.spec.network import Network
@@ -22,7 +22,7 @@ _SPECIAL = (0.0, 1.0, -1.0)
 def kind_of_slice(network: Network, number: int) -> Hashable:
     """Return what slices have in common that differ in plain numbers alone."""
     return tuple(
-        value if not _is_plain(network, path) or value in _SPECIAL else None
+        None if is_source(network, path) or (is_plain(network, path) and value not in _SPECIAL) else value
         for path, value in own_values(network, number).items()
     )
 
@@ -48,13 +48,3 @@ def renumbered(program: Program, graph: Graph, model: Graph) -> Program:
         return replace(one, rule=rule, sources=sources)
 
     return replace(program, operations=tuple(map(changed, program.operations)))
-
-
-def _is_plain(network: Network, path: str) -> bool:
-    """Return whether a key path is that of a plain number, or of images, on which no step depends."""
-    if is_source(network, path):
-        return True
-    kind, name, *keys = path.split(".")
-    if kind == "layers":
-        return network.layers[name].plain(keys)
-    return kind == "connections" and network.connections[name].plain(keys)

@@ -145,7 +145,18 @@ def with_plain_numbers_of_slice(graph: Graph, network: Network, number: int) -> 
 
     Raises what `with_numbers_of_slice` raises.
     """
-    found = replace(with_numbers(graph, sliced(network, number)), known_synapses=graph.synapses)
+    network = sliced(network, number)
+    layers, connections = network.layers, network.connections
+
+    def changed(edge: Edge) -> Edge:
+        connection = connections[edge.name]
+        if connection is edge.connection:
+            return edge
+        _, sign = layers[connection.post].channels[connection.into]
+        return replace(edge, connection=connection, factor=sign * connection.strength)
+
+    edges = {name: tuple(map(changed, own)) for name, own in graph.edges.items()}
+    found = replace(graph, network=network, edges=edges, known_synapses=graph.synapses)
     if problems := check_constant_input(found):
         raise ParamsError(problems)
     return found

@@ -94,9 +94,10 @@ class Model(BaseModel, metaclass=Readable):
     def __copy__(self) -> Self:
         """Return a table with the same keys, without what has been derived of them."""
         made = super().__copy__()
-        fields = type(self).__pydantic_fields__
-        for key in [key for key in vars(made) if key not in fields and key[0] != "_"]:
-            del vars(made)[key]
+        own = vars(made)
+        for key in own.keys() - type(self).__pydantic_fields__.keys():
+            if not key.startswith("_"):
+                del own[key]
         return made
 
     @property

@@ -87,7 +87,10 @@ class Connection(Part):
         return "A"
 
     def plain(self, keys: Sequence[str]) -> bool:
-        """Return whether only numbers of the steps follow from the number under `keys`, whatever it is."""
+        """Return whether a number under `keys` is valid if it is finite, and changes numbers of steps alone.
+
+        Points of a sweep that differ in such numbers are checked, and their steps planned, once for all.
+        """
         return False
 
     @property

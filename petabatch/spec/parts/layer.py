@@ -159,7 +159,10 @@ class Layer(Part):
         return 1 + max((buffer for buffer, _ in self.channels.values()), default=0)
 
     def plain(self, keys: Sequence[str]) -> bool:
-        """Return whether only numbers of its row function follow from the number under `keys`."""
+        """Return whether a number under `keys` is valid if it is finite, and changes numbers of steps alone.
+
+        Points of a sweep that differ in such numbers are checked, and their steps planned, once for all.
+        """
         return False
 
     @property
