@@ -146,16 +146,10 @@ def with_plain_numbers_of_slice(graph: Graph, network: Network, number: int) -> 
     Raises what `with_numbers_of_slice` raises.
     """
     network = sliced(network, number)
-    layers, connections = network.layers, network.connections
-
-    def changed(edge: Edge) -> Edge:
-        connection = connections[edge.name]
-        if connection is edge.connection:
-            return edge
-        _, sign = layers[connection.post].channels[connection.into]
-        return replace(edge, connection=connection, factor=sign * connection.strength)
-
-    edges = {name: tuple(map(changed, own)) for name, own in graph.edges.items()}
+    edges = {
+        post: tuple(edge.through(network.connections[edge.name]) for edge in own)
+        for post, own in graph.edges.items()
+    }
     found = replace(graph, network=network, edges=edges, known_synapses=graph.synapses)
     if problems := check_constant_input(found):
         raise ParamsError(problems)
@@ -230,6 +224,7 @@ def _edges(
                 wirings[name],
                 connection.delay + before,
                 buffer,
+                sign,
                 sign * connection.strength,
             )
         )

@@ -12,7 +12,6 @@ from petabatch.engine.steppers.base import Binding
 from petabatch.engine.steppers.program.margins import Margins
 from petabatch.engine.steppers.program.tables import Tables
 from petabatch.engine.steppers.program.tables.writer import TRAIN
-from petabatch.kernels.cpu.program import table as t
 from petabatch.random import stream_pool
 from petabatch.variable import Array
 
@@ -22,8 +21,7 @@ class ProgramSlice:
 
     def __init__(self, bound: Binding, tables: Tables, records: StepRecords, pages: Pages) -> None:
         self._tables, self.arrays = tables, bound.arrays
-        self.numbers = np.array(tables.numbers, np.float64).reshape(-1, t.NUMBERS)
-        self.factors = np.array(tables.factors, np.float32)
+        self.numbers, self.factors = tables.constants_of_slice
         self.margins = Margins(bound, tables.program.margins)
         self.own: dict[str, np.ndarray] = {
             **{key: pages.zeros((size,), kind) for key, (size, kind) in tables.own.items()},

@@ -10,6 +10,8 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
+
 from petabatch.engine.steppers.program.tables import lazy, looks, transport, updates
 from petabatch.engine.steppers.program.tables.items import items_of, parts_of
 from petabatch.engine.steppers.program.tables.rules import NORMS
@@ -107,6 +109,11 @@ class Tables(Writer):
         """Whether there is enough to do side by side."""
 
     @cached_property
+    def constants_of_slice(self) -> tuple[np.ndarray, np.ndarray]:
+        """The numbers of rows, and the factors of sources."""
+        return np.array(self.numbers, np.float64).reshape(-1, t.NUMBERS), np.array(self.factors, np.float32)
+
+    @cached_property
     def items(self) -> list[tuple[int, ...]]:
         """What threads that make the steps of a slice together take, see `kernels/cpu/program/team.py`."""
         layers, operations = self.graph.network.layers, self.program.operations
@@ -121,7 +128,8 @@ class Tables(Writer):
         """Return the tables of a program that differs in numbers alone, None if it differs in more."""
         found = copy(self)
         found.program, found._like = program, self.workspace_of
-        found.numbers, found.factors = self.numbers.copy(), self.factors.copy()
+        all_numbers, all_factors = (array.copy() for array in self.constants_of_slice)
+        found.constants_of_slice = all_numbers, all_factors
         others = zip(self.program.operations, program.operations, self._spans, self._sums, strict=True)
         for known, one, (_, end), first in others:
             if known is one:
@@ -130,7 +138,8 @@ class Tables(Writer):
             if made is None:
                 return None
             numbers, factors = made
-            found.numbers[end - 1], found.factors[first : first + len(factors)] = numbers, factors
+            all_numbers[end - 1, : len(numbers)] = numbers
+            all_factors[first : first + len(factors)] = factors
         return found
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -16,7 +17,6 @@ from petabatch.engine.steppers.program.tables.writer import (
     WORDS,
     CallAt,
     Writer,
-    numbers_of,
 )
 from petabatch.kernels.cpu.program import table as t
 from petabatch.kernels.cpu.program import units as u
@@ -156,7 +156,9 @@ def _row_function(to: Writer, one: Update, function: RowFunction) -> None:
     to.row(t.Op.ROW, one, row, function.numbers(to.graph.network.run.dt))
 
 
-def numbers_of_row(graph: Graph, known: Operation, one: Operation) -> tuple[list[float], list[float]] | None:
+def numbers_of_row(
+    graph: Graph, known: Operation, one: Operation
+) -> tuple[Sequence[float], Sequence[float]] | None:
     """Return the numbers of the last row of an update, and the factors of its first sources.
 
     None unless it is by a row function, and differs from the `known` update in these alone.
@@ -172,7 +174,7 @@ def numbers_of_row(graph: Graph, known: Operation, one: Operation) -> tuple[list
     ]:
         return None
     factors = [s.factor for buffer in range(row.form.buffers) for s in one.sources if s.buffer == buffer]
-    return numbers_of(row.numbers(graph.network.run.dt)), factors
+    return row.numbers(graph.network.run.dt), factors
 
 
 def _accelerate(to: Writer, one: Update, row: dict[int, int]) -> None:

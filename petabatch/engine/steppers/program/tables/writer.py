@@ -47,11 +47,6 @@ class CallAt(NamedTuple):
     """The arrays of its input, one for each buffer; none where it gathers its input itself."""
 
 
-def numbers_of(given: Sequence[float]) -> list[float]:
-    """Return numbers as a row of the table has them."""
-    return [*given, *[0.0] * (t.NUMBERS - len(given))]
-
-
 class Writer:
     """What is collected of a program; modules of operations add to it."""
 
@@ -117,7 +112,7 @@ class Writer:
             columns[column] = value
         self.rows.append(columns)
         self.labels.append(operation.label)
-        self.numbers.append(numbers_of(numbers))
+        self.numbers.append([*numbers, *[0.0] * (t.NUMBERS - len(numbers))])
 
     def read(self, source: Source) -> dict[int, int]:
         """Return the columns of an operation with one source."""
