@@ -6,7 +6,7 @@ thousands of points have one program, which is not derived for each.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Collection, Hashable, Mapping
 from dataclasses import replace
 
 from petabatch.network.graph import Graph
@@ -19,12 +19,14 @@ _SPECIAL = (0.0, 1.0, -1.0)
 """Strengths that are left out of a sum, or of a product."""
 
 
-def kind_of_slice(network: Network, number: int) -> Hashable:
-    """Return what slices have in common that differ in plain numbers alone."""
-    return tuple(
-        None if is_source(network, path) or (is_plain(network, path) and value not in _SPECIAL) else value
-        for path, value in own_values(network, number).items()
-    )
+def kind_of_slice(values: Mapping[str, float], plain: Collection[str]) -> Hashable:
+    """Return what slices have in common that differ in `plain` numbers alone, given the values of one."""
+    return tuple(None if path in plain and value not in _SPECIAL else value for path, value in values.items())
+
+
+def plain_numbers(network: Network) -> set[str]:
+    """Return the key paths of plain numbers among those that slices differ in, and of their images."""
+    return {path for path in own_values(network, 0) if is_source(network, path) or is_plain(network, path)}
 
 
 def renumbered(program: Program, graph: Graph, model: Graph) -> Program:

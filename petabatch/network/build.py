@@ -141,19 +141,13 @@ def with_numbers_of_slice(graph: Graph, number: int) -> Graph:
 
 
 def with_plain_numbers_of_slice(graph: Graph, network: Network, number: int) -> Graph:
-    """Return the graph of a slice of `network` that differs from `graph` in plain numbers alone.
-
-    Raises what `with_numbers_of_slice` raises.
-    """
+    """Return the graph of a slice of `network` that differs from `graph` in plain numbers alone."""
     network = sliced(network, number)
     edges = {
         post: tuple(edge.through(network.connections[edge.name]) for edge in own)
         for post, own in graph.edges.items()
     }
-    found = replace(graph, network=network, edges=edges, known_synapses=graph.synapses)
-    if problems := check_constant_input(found):
-        raise ParamsError(problems)
-    return found
+    return replace(graph, network=network, edges=edges, known_synapses=graph.synapses)
 
 
 def _draws(path: str) -> bool:

@@ -15,7 +15,7 @@ from functools import cached_property
 from petabatch.errors import ParamsError, Problem
 from petabatch.kernels.cuda.device import Limits
 from petabatch.network import lazy_codes
-from petabatch.network.alike import kind_of_slice, renumbered
+from petabatch.network.alike import kind_of_slice, plain_numbers, renumbered
 from petabatch.network.build import with_numbers, with_numbers_of_slice, with_plain_numbers_of_slice
 from petabatch.network.graph import Graph
 from petabatch.network.method import Method, choose, of_part
@@ -149,22 +149,21 @@ class Plan:
 
     def _find_of_slice(self, number: int) -> Plan:
         network = self.graph.network
-        own = tuple(v for path, v in own_values(network, number).items() if not is_source(network, path))
+        values = own_values(network, number)
+        own = tuple(value for path, value in values.items() if not is_source(network, path))
         if not own:
             return self
         if own not in self._plans:
-            self._plans[own] = self._of_slice(number)
+            self._plans[own] = self._of_slice(number, kind_of_slice(values, self._plain))
         return self._plans[own]
 
     def network_of(self, number: int) -> Network:
         """Return the network of a slice, with all values of its dynamics."""
         return self.of_slice(number).graph.network
 
-    def _of_slice(self, number: int) -> Plan:
+    def _of_slice(self, number: int, kind: Hashable) -> Plan:
         """Return the plan of a slice with values of its own, derived from that of one of its kind."""
-        network = self.graph.network
-        kind = kind_of_slice(network, number)
-        model = self._models.get(kind)
+        network, model = self.graph.network, self._models.get(kind)
         try:
             if model is not None:
                 graph = with_plain_numbers_of_slice(model.graph, network, number)
@@ -244,6 +243,10 @@ class Plan:
     def _by_number(self) -> dict[int, Plan]:
         """The plans of slices, by number."""
         return {}
+
+    @cached_property
+    def _plain(self) -> set[str]:
+        return plain_numbers(self.graph.network)
 
     @cached_property
     def _models(self) -> dict[Hashable, Plan]:

@@ -29,7 +29,7 @@ class ProgramSlice:
             **records.arrays(),
             **{
                 key: stream_pool(bound.ctx.seed, key.removeprefix("random/"), bound.ctx.slices[0])
-                for key in tables.numbers_of
+                for key, _, _ in tables.kept_arrays
                 if key.startswith("random/")
             },
             **_trains(bound, tables),
@@ -37,11 +37,10 @@ class ProgramSlice:
         """What is kept from run to run, but need not be."""
         self.addresses = np.zeros((len(tables.numbers_of), 3), np.int64)
         """Address, size and depth of each array by its number; 0 of scratch, which belongs to a thread."""
-        for key, number in tables.numbers_of.items():
+        for key, number, deep in tables.kept_arrays:
             array: Any = self.arrays.get(key, self.own.get(key))
             if array is not None:
                 assert array.flags.c_contiguous
-                deep = key.endswith(("/A", "/pending")) or key.startswith(("margins/", "records/"))
                 depth = array.shape[1] if deep else 1
                 self.addresses[number] = array.__array_interface__["data"][0], array.size // depth, depth
 

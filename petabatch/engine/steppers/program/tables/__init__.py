@@ -114,6 +114,15 @@ class Tables(Writer):
         return np.array(self.numbers, np.float64).reshape(-1, t.NUMBERS), np.array(self.factors, np.float32)
 
     @cached_property
+    def kept_arrays(self) -> list[tuple[str, int, bool]]:
+        """The arrays that are not scratch: key, number, and whether they have places for several steps."""
+        return [
+            (key, number, key.endswith(("/A", "/pending")) or key.startswith(("margins/", "records/")))
+            for key, number in self.numbers_of.items()
+            if not key.startswith("scratch/")
+        ]
+
+    @cached_property
     def items(self) -> list[tuple[int, ...]]:
         """What threads that make the steps of a slice together take, see `kernels/cpu/program/team.py`."""
         layers, operations = self.graph.network.layers, self.program.operations
