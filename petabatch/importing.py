@@ -1,4 +1,4 @@
-"""Imports of a command, without garbage collection."""
+"""Imports, and other work that makes many objects, without garbage collection."""
 
 from __future__ import annotations
 
@@ -8,17 +8,24 @@ from contextlib import contextmanager
 
 
 @contextmanager
+def uncollected() -> Iterator[None]:
+    """Collect no garbage while the block runs, which makes many objects that stay."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+@contextmanager
 def importing() -> Iterator[None]:
     """Import modules while the block runs: they make 150,000 objects, among which there is no garbage.
 
     Later collections pass over them, also the last one before the interpreter ends. That one is needed: HDF5
     crashes at the end of the process if a virtual dataset is left, and garbage can hold one.
     """
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
+    with uncollected():
         yield
         gc.freeze()
-    finally:
-        if enabled:
-            gc.enable()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Annotated, Literal
 
@@ -109,6 +109,10 @@ class Sparse(Connection):
     def operation(self) -> Operation:
         """The sum over synapses."""
         return "sparse"
+
+    def plain(self, keys: Sequence[str]) -> bool:
+        """Say that the strength is a factor on what arrives."""
+        return list(keys) == ["strength"]
 
     def wire(
         self, layers: Mapping[str, Layer], connections: Mapping[str, Connection], report: Callable[..., None]

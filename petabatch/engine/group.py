@@ -34,7 +34,7 @@ class Group:
         self._kinds: list[list[Lane]] = []
         """The lanes whose steppers are of one kind."""
         self._different: list[Lane] = []
-        """A lane of each plan: most slices share one."""
+        """A lane of each plan that differs in more than numbers of the steps: most slices share one."""
 
     @property
     def lanes(self) -> slice:
@@ -113,7 +113,7 @@ class Group:
         steppers = [lane.stepper for lane in self.all]
         if steppers != self._steppers:
             self._steppers, self._kinds = steppers, _alike(self.all)
-            self._different = list({id(lane.plan): lane for lane in self.all}.values())
+            self._different = list({id(lane.plan.model or lane.plan): lane for lane in self.all}.values())
 
     def _begin(self, step: int) -> None:
         """Have all slices show what is new in step + 1, with its values."""

@@ -37,12 +37,13 @@ class Observer:
         self._readers, self._slices = readers, slices
         self.plan, self.signals, self.stepper = plan, signals, stepper
         self.recorder, self.lanes, self._backend = recorder, lanes, backend
+        watched = self.watched
         self._recordings = [
             (index, recording)
             for index, recording in enumerate(plan.recordings)
             # `Evaluation` records what it measures at the sync event.
             if (recording.stream.batched or recording.stream.events)
-            and index not in self.watched
+            and index not in watched
             and recording.key != evaluation.NAME
         ]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import copy
+from functools import partial
 from types import MappingProxyType
 from typing import Literal
 
@@ -21,6 +22,7 @@ from petabatch.network.graph import Graph
 from petabatch.network.over_time import at_step
 from petabatch.network.slices import first_of_seeds, own_values, seed_of, sliced, within_point
 from petabatch.random import stream
+from petabatch.spec.network import Network
 from petabatch.spec.part_errors import calling
 from petabatch.spec.parts import Layer, WeightOwner
 from petabatch.spec.paths import file_problem
@@ -35,8 +37,17 @@ Readers = Mapping[str, Callable[[int, int], np.ndarray]]
 class State:
     """Every array of slices lo <= slice < hi, by key; the leading axis is the local batch, or 1."""
 
-    def __init__(self, graph: Graph, variables: Mapping[str, Variable], lo: int, hi: int) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        variables: Mapping[str, Variable],
+        lo: int,
+        hi: int,
+        network_of: Callable[[int], Network] | None = None,
+    ) -> None:
+        """Allocate the arrays; `network_of` gives the network of a slice, where it is known already."""
         self.graph, self.variables = graph, variables
+        self._network_of = network_of or partial(sliced, graph.network)
         self.lo, self.hi = lo, hi
         precision = graph.network.run.precision
         arrays, pages = {}, Pages()
@@ -261,7 +272,7 @@ class State:
         network = self.graph.network
         if any(path.startswith(f"layers.{layer}.") for path in own_values(network, 0)):
             for index in range(self.hi - self.lo):
-                own = at_step(sliced(network, self.lo + index), 0)
+                own = at_step(self._network_of(self.lo + index), 0)
                 yield slice(index, index + 1), own.layers[layer]
 
     def clear(self) -> None:

@@ -45,6 +45,15 @@ class Equations:
         found = (name for one in self.derivatives.values() for name in names_in(one.rate))
         return tuple(dict.fromkeys(name for name in found if NOISE.fullmatch(name)))
 
+    def needed(self, expression: Expression) -> list[str]:
+        """Return the definitions that an expression depends on, in the order of evaluation."""
+        names, found = set(names_in(expression)), []
+        for name, definition in reversed([*self.definitions.items()]):
+            if name in names:
+                names.update(names_in(definition))
+                found.append(name)
+        return found[::-1]
+
 
 class Statement(NamedTuple):
     """An assignment of a reset."""

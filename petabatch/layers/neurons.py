@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -112,7 +112,7 @@ class Neurons(Layer):
         if wrong.errors:
             raise wrong
 
-    @property
+    @cached_property
     def step(self) -> Step:
         """The lines of a step; raises WrongTexts where the texts of the layer are no equations."""
         texts = self._texts
@@ -185,6 +185,10 @@ class Neurons(Layer):
             if not isinstance(one, float)
         }
 
+    def plain(self, keys: Sequence[str]) -> bool:
+        """Say that parameters are numbers of the row function, but for those of each unit."""
+        return len(keys) == 2 and keys[0] == "parameters" and keys[1] in self._values
+
     def compiled_rule(self) -> CompiledRule:
         """Return the generated row function."""
         step = self.step
@@ -233,8 +237,8 @@ class Neurons(Layer):
             "dt": 1.0,
         }
         with np.errstate(all="ignore"):
-            for name, definition in equations.definitions.items():
-                values[name] = evaluate(definition, values)
+            for name in equations.needed(self.step.seen):
+                values[name] = evaluate(equations.definitions[name], values)
             activity[...] = evaluate(self.step.seen, values)
 
     def update(
@@ -282,12 +286,18 @@ class Neurons(Layer):
         return (*(f"{name}__in" for name in step.system.variables), *self.currents)
 
     def _form_of(self, step: Step) -> Form:
-        numbers = [name for name in step.numbers(self._values, 1.0, 0.0) if name != "dt"]
-        parameters = tuple((name, "float", 0) for name in ("dt", *numbers))
-        variables = tuple(variable.name for variable in self._variables_of(step))
-        variables += (BEFORE,) if "A" in step.names else ()
-        buffers = len(step.system.variables) + len(self.currents)
-        return Form(parameters, variables, buffers, step.noises, "t" in step.names)
+        units = tuple(name for name, one in self.parameters.items() if not isinstance(one, float))
+        return _form(step, tuple(step.numbers(self._values, 1.0, 0.0)), units, len(self.currents))
+
+
+@lru_cache(maxsize=256)
+def _form(step: Step, numbers: tuple[str, ...], units: tuple[str, ...], currents: int) -> Form:
+    """Return the form of a row function, given its numbers and the parameters of each unit."""
+    parameters = tuple((name, "float", 0) for name in ("dt", *(one for one in numbers if one != "dt")))
+    variables = (*step.system.variables, *((LEFT,) if step.rests else ()), *units)
+    variables += (BEFORE,) if "A" in step.names else ()
+    buffers = len(step.system.variables) + currents
+    return Form(parameters, variables, buffers, step.noises, "t" in step.names)
 
 
 @lru_cache(maxsize=256)

@@ -140,6 +140,16 @@ def with_numbers_of_slice(graph: Graph, number: int) -> Graph:
     return found
 
 
+def with_plain_numbers_of_slice(graph: Graph, network: Network, number: int) -> Graph:
+    """Return the graph of a slice of `network` that differs from `graph` in plain numbers alone."""
+    network = sliced(network, number)
+    edges = {
+        post: tuple(edge.through(network.connections[edge.name]) for edge in own)
+        for post, own in graph.edges.items()
+    }
+    return replace(graph, network=network, edges=edges, known_synapses=graph.synapses)
+
+
 def _draws(path: str) -> bool:
     """Return whether wirings and synapses may depend on the value of a key path."""
     kind, *keys = path.split(".")
@@ -208,6 +218,7 @@ def _edges(
                 wirings[name],
                 connection.delay + before,
                 buffer,
+                sign,
                 sign * connection.strength,
             )
         )

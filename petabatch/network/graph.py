@@ -25,8 +25,14 @@ class Edge:
     lookback: int
     """The pre layer's activity of this many steps before is delivered."""
     buffer: int
+    sign: float
+    """Of the channel."""
     factor: float
     """Strength times the sign of the channel."""
+
+    def through(self, connection: Connection) -> Edge:
+        """Return the edge with a connection that differs in its strength."""
+        return replace(self, connection=connection, factor=self.sign * connection.strength)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from petabatch.errors import Problem, did_you_mean
 from petabatch.spec.frozen import FrozenDict
 from petabatch.spec.model import Model
 from petabatch.spec.network import Network
-from petabatch.spec.parts import Source
+from petabatch.spec.parts import Connection, Layer, Source
 from petabatch.spec.problems import problems as problems_of
 from petabatch.weight_mode import over_slices
 
@@ -25,15 +25,23 @@ _SHARED = "its weights, and what they learn, belong to all slices"
 _OWN_START = "`init.per_slice = true` starts each slice from values of its own, in modes without `extra_`"
 
 
+def with_values(network: Network, values: Mapping[str, float], **others: object) -> Network:
+    """Return the network with other values of key paths, and of its own keys."""
+    changed: dict[str, Any] = {}
+    for path, value in values.items():
+        kind, *keys = path.split(".")
+        if kind == "run":
+            changed[kind] = _with(changed.get(kind, network.run), keys, value)
+            continue
+        name, *keys = keys
+        tables = changed.setdefault(kind, dict(getattr(network, kind)))
+        tables[name] = _with(tables[name], keys, value)
+    return network.model_copy(update={**changed, **others})
+
+
 def with_value(network: Network, path: str, value: float) -> Network:
     """Return the network with another value of a key path."""
-    kind, *keys = path.split(".")
-    if kind == "run":
-        return network.model_copy(update={"run": _with(network.run, keys, value)})
-    name, *keys = keys
-    tables = dict(getattr(network, kind))
-    tables[name] = _with(tables[name], keys, value)
-    return network.model_copy(update={kind: tables})
+    return with_values(network, {path: value})
 
 
 def value_of(network: Network, path: str) -> float | None:
@@ -45,6 +53,14 @@ def value_of(network: Network, path: str) -> float | None:
     for key in keys:
         table = _inner(table, key)
     return float(table) if isinstance(table, int | float) else None  # `border` may also be a word
+
+
+def is_plain(network: Network, path: str) -> bool:
+    """Return whether a number of a key path is valid if it is finite, and changes only numbers of steps."""
+    kind, name, *keys = path.split(".")
+    tables: Mapping[str, Layer | Connection]
+    tables = network.layers if kind == "layers" else network.connections if kind == "connections" else {}
+    return name in tables and tables[name].plain(keys)
 
 
 def is_source(network: Network, path: str) -> bool:

@@ -8,14 +8,15 @@ handled.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from petabatch.errors import ParamsError, Problem
 from petabatch.kernels.cuda.device import Limits
 from petabatch.network import lazy_codes
-from petabatch.network.build import with_numbers, with_numbers_of_slice
+from petabatch.network.alike import kind_of_slice, plain_numbers, renumbered
+from petabatch.network.build import with_numbers, with_numbers_of_slice, with_plain_numbers_of_slice
 from petabatch.network.graph import Graph
 from petabatch.network.method import Method, choose, of_part
 from petabatch.network.numbers import is_source
@@ -23,6 +24,7 @@ from petabatch.network.over_time import at_step, next_change, values_at
 from petabatch.network.recordings import Recording, recordings_of
 from petabatch.network.slices import own_values
 from petabatch.network.until import next_look
+from petabatch.spec.network import Network
 from petabatch.spec.parts import ImageLayer
 from petabatch.spec.schedule import Every, fires, next_fire
 from petabatch.variable import Variable
@@ -84,6 +86,8 @@ class Plan:
     """Those of the GPU that runs it, None where it is not known, or on the CPU."""
     whole: Plan | None = None
     """The plan of all features, where this one is of a rank's part of them."""
+    model: Plan | None = None
+    """The plan of another slice from which that of this one differs in numbers of the steps alone."""
 
     @cached_property
     def inputs(self) -> dict[str, ImageLayer]:
@@ -138,21 +142,44 @@ class Plan:
         It is the same object for slices whose steps are alike. Raises ParamsError when the values cannot have
         the kernel of `run.kernel`.
         """
+        found = self._by_number.get(number)
+        if found is None:
+            found = self._by_number[number] = self._find_of_slice(number)
+        return found
+
+    def _find_of_slice(self, number: int) -> Plan:
         network = self.graph.network
-        own = tuple(v for path, v in own_values(network, number).items() if not is_source(network, path))
+        values = own_values(network, number)
+        own = tuple(value for path, value in values.items() if not is_source(network, path))
         if not own:
             return self
         if own not in self._plans:
-            try:
-                graph = with_numbers_of_slice(self.graph, number)
-            except ParamsError as error:
-                named = [replace(one, message=f"slice {number}: {one.message}") for one in error.problems]
-                raise ParamsError(named) from None
-            if graph.variables.keys() != self.graph.variables.keys():
-                key = next(iter(network.slices), "sweep")
-                raise ParamsError([_other_state(key, f"slice {number}", graph, self.graph)])
-            self._plans[own] = self._with(graph, self.whole and self.whole.of_slice(number))
+            self._plans[own] = self._of_slice(number, kind_of_slice(values, self._plain))
         return self._plans[own]
+
+    def network_of(self, number: int) -> Network:
+        """Return the network of a slice, with all values of its dynamics."""
+        return self.of_slice(number).graph.network
+
+    def _of_slice(self, number: int, kind: Hashable) -> Plan:
+        """Return the plan of a slice with values of its own, derived from that of one of its kind."""
+        network, model = self.graph.network, self._models.get(kind)
+        try:
+            if model is not None:
+                graph = with_plain_numbers_of_slice(model.graph, network, number)
+                program = renumbered(model.method.program, graph, model.graph)
+                return replace(model, graph=graph, method=replace(model.method, found=program), model=model)
+            graph = with_numbers_of_slice(self.graph, number)
+        except ParamsError as error:
+            named = [replace(one, message=f"slice {number}: {one.message}") for one in error.problems]
+            raise ParamsError(named) from None
+        if graph.variables.keys() != self.graph.variables.keys():
+            key = next(iter(network.slices), "sweep")
+            raise ParamsError([_other_state(key, f"slice {number}", graph, self.graph)])
+        plan = self._with(graph, self.whole and self.whole.of_slice(number))
+        if plan.method.stepper == "program" and plan.whole is None and not plan.method.program.interpreted:
+            self._models[kind] = plan
+        return plan
 
     @cached_property
     def of_slices(self) -> Sequence[tuple[Plan, Sequence[int]]]:
@@ -186,7 +213,7 @@ class Plan:
     def _with(self, graph: Graph, whole: Plan | None) -> Plan:
         """Return the plan of a graph that differs in numbers, with the method for these."""
         if whole is None:
-            return replace(self, graph=graph, method=choose(graph, self.limits))
+            return replace(self, graph=graph, method=choose(graph, self.limits), model=None)
         method = of_part(whole.method, graph, whole.graph.network)
         return replace(self, graph=graph, method=method, whole=whole)
 
@@ -210,6 +237,20 @@ class Plan:
 
     @cached_property
     def _plans(self) -> dict[tuple[float, ...], Plan]:
+        return {}
+
+    @cached_property
+    def _by_number(self) -> dict[int, Plan]:
+        """The plans of slices, by number."""
+        return {}
+
+    @cached_property
+    def _plain(self) -> set[str]:
+        return plain_numbers(self.graph.network)
+
+    @cached_property
+    def _models(self) -> dict[Hashable, Plan]:
+        """The first plan of each kind of slices."""
         return {}
 
     @cached_property

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from petabatch.errors import ParamsError, Problem
-from petabatch.network.numbers import problem_of_values, with_value
+from petabatch.network.numbers import is_plain, problem_of_values, with_values
 from petabatch.spec.network import Network
 from petabatch.variable import Coordinate, Stream
 from petabatch.weight_mode import for_each_slice, over_slices
@@ -36,9 +36,7 @@ def own_values(network: Network, number: int) -> dict[str, float]:
 
 def sliced(network: Network, number: int) -> Network:
     """Return the network of a slice, in which its values stand; its batch is that of one point."""
-    for path, value in own_values(network, number).items():
-        network = with_value(network, path, value)
-    return network.model_copy(update={"slices": {}, "sweep": None})
+    return with_values(network, own_values(network, number), slices={}, sweep=None)
 
 
 def values_of_images(network: Network, layer: str, number: int) -> tuple[float, ...]:
@@ -157,8 +155,13 @@ def check_some_points(network: Network) -> None:
 def _first_problem(
     network: Network, key: str, path: str, values: np.ndarray, most: int | None
 ) -> tuple[int, Problem | None]:
-    """Return the first wrong value and what is wrong with it; of more than `most`, some are checked."""
-    if most is not None and len(values) > most:
+    """Return the first wrong value and what is wrong with it; of more than `most`, some are checked.
+
+    Of plain numbers one is, since all that are finite are valid.
+    """
+    if is_plain(network, path) and np.isfinite(values).all():
+        numbers = np.zeros(1, int)  # the first stands for all
+    elif most is not None and len(values) > most:
         numbers = np.array([values.argmin(), values.argmax(), *range(most)])
     else:
         _, numbers = np.unique(values, return_index=True)

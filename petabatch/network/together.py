@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from petabatch.kernels.cpu.sizes import ABREAST
+from petabatch.kernels.cpu.sizes import ABREAST, AHEAD, steps_kept
 from petabatch.network.graph import Graph
 from petabatch.network.operations import Carry, Program, Scatter
 from petabatch.spec.compiled import NotSuitable
@@ -43,10 +43,12 @@ def abreast(graph: Graph, scatter: Scatter) -> bool:
     return synapses.per == "network" and not layers[pre].sparse
 
 
-def waiting(graph: Graph, scatter: Scatter) -> int:
-    """Return how many sums of a slice synapses add to: those of this step, and of later ones."""
+def kept(graph: Graph, scatter: Scatter) -> int:
+    """Return how many numbers of a slice are kept for that: activities, sums, a share of a cache line."""
     synapses = graph.synapses[scatter.connection]
-    return math.prod(synapses.ends.shape) * (1 + synapses.longest if synapses.delayed else 1)
+    longest = synapses.longest if synapses.delayed else 0
+    pre, post = (math.prod(shape) for shape in (synapses.ends.pre_shape, synapses.ends.shape))
+    return pre * steps_kept(longest) + post * AHEAD + 1
 
 
 def slices_together(graph: Graph, program: Program) -> int:
@@ -66,7 +68,7 @@ def slices_together(graph: Graph, program: Program) -> int:
         if graph.weighted[owner].weights(graph.network.layers).per != "network":
             raise NotSuitable(f"each slice has weights of its own in {owner}")
     block = ABREAST if scatters else BLOCK
-    most = _BYTES // (4 * (_floats(graph, program) + sum(waiting(graph, one) for one in scatters)))
+    most = _BYTES // (4 * (_floats(graph, program) + sum(kept(graph, one) for one in scatters)))
     if most < block:
         raise NotSuitable("a slice fills the cache alone")
     return min(_MOST_INTERPRETED if program.interpreted else _MOST, most - most % block)

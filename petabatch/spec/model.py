@@ -6,7 +6,7 @@ import inspect
 import os
 from collections.abc import Iterator, Mapping
 from importlib import import_module
-from typing import Annotated, Any, ClassVar, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Self, get_args, get_origin
 
 from pydantic import (
     BaseModel,
@@ -90,6 +90,15 @@ class Model(BaseModel, metaclass=Readable):
             super().__init__(**keys)
         except ValidationError as error:
             raise TableError(_problems(error, type(self), keys), name) from None
+
+    def __copy__(self) -> Self:
+        """Return a table with the same keys, without what has been derived of them."""
+        made = super().__copy__()
+        own = vars(made)
+        for key in own.keys() - type(self).__pydantic_fields__.keys():
+            if not key.startswith("_"):
+                del own[key]
+        return made
 
     @property
     def context(self) -> Mapping[str, Any]:

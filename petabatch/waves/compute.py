@@ -16,6 +16,7 @@ from petabatch.engine.engine import Engine
 from petabatch.engine.pool import OF_A_SLICE, Stopped
 from petabatch.engine.recorder import Record
 from petabatch.errors import NonFiniteError, PetabatchError
+from petabatch.importing import uncollected
 from petabatch.kernels.cuda.device import Device
 from petabatch.network.plan import Plan, multiply_adds
 from petabatch.spec.load import Loaded
@@ -98,19 +99,20 @@ def _wave(
     sweep = loaded.network.sweep.only(points.numbers)
     own = replace(loaded, network=loaded.network.model_copy(update={"sweep": sweep}))
     began = time.monotonic()
-    assembly = Assembly.of(own.network, None, threads, device)
-    length = assembly.plan.length
     with ExitStack() as stack:
-        period = _period(assembly.plan, layout.batch * len(points.numbers))
-        engine = open_engine(own, assembly.planned(flush=length, tolerant=True, checkpoint=period))
-        stack.callback(engine.close)
-        if (evaluation := open_evaluation(engine, own)) is not None:
-            stack.callback(evaluation.close)
-        before = None if checkpoints is None else checkpoints.begin(points)
-        if before is None:
-            initialise(engine, own)
-        else:
-            _go_on(engine, before)
+        with uncollected():  # lanes of all points are made, none of them garbage
+            assembly = Assembly.of(own.network, None, threads, device)
+            length = assembly.plan.length
+            period = _period(assembly.plan, layout.batch * len(points.numbers))
+            engine = open_engine(own, assembly.planned(flush=length, tolerant=True, checkpoint=period))
+            stack.callback(engine.close)
+            if (evaluation := open_evaluation(engine, own)) is not None:
+                stack.callback(evaluation.close)
+            before = None if checkpoints is None else checkpoints.begin(points)
+            if before is None:
+                initialise(engine, own)
+            else:
+                _go_on(engine, before)
         planning = time.monotonic() - began
         for step in engine.run():
             if evaluation is not None:

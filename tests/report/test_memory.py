@@ -14,7 +14,7 @@ import pytest
 from petabatch import simulation
 from petabatch.engine.engine import Engine
 from petabatch.engine.features import AllFeatures
-from petabatch.engine.steppers.program import make_tables
+from petabatch.engine.steppers.program import Tabulated
 from petabatch.errors import ResourceError
 from petabatch.main import main
 from petabatch.network.build import build
@@ -89,7 +89,7 @@ def test_the_engine_of_an_evaluation_counts() -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_what_programs_keep_of_lazily_evaluated_codes_counts(seed: int) -> None:
     plan = schedule(build(random_loops(seed)))
-    tables, *_ = make_tables(plan, AllFeatures(plan))
+    tables = Tabulated.of(plan, AllFeatures(plan)).tables
     assert plan.method.stepper == "program"
     own = sum(length * np.dtype(kind).itemsize for length, kind in tables.own.values())
     assert 0 < own * 0.9 <= memory._bound(plan) <= own * 1.1

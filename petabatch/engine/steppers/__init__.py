@@ -12,7 +12,7 @@ from petabatch.engine.pages import Pages
 from petabatch.engine.steppers.base import Binding, Rows, Stepper
 from petabatch.engine.steppers.cuda import CudaStepper
 from petabatch.engine.steppers.layers import LayerStepper
-from petabatch.engine.steppers.program import ProgramStepper, make_tables
+from petabatch.engine.steppers.program import ProgramStepper, Tabulated
 from petabatch.engine.steppers.program.tables import Tables
 from petabatch.network.method import StepperName
 from petabatch.network.plan import MOST_PLANS, Plan
@@ -32,6 +32,8 @@ class StepperMaker:
         self._known: dict[int, tuple[Plan, Callable[[Binding], Stepper]]] = {}
         self._kinds: list[Tables] = []
         """Programs of which no two are alike."""
+        self._programs: dict[int, Tabulated] = {}
+        """Those that were not made from the program of another plan, by their plan."""
         self._pages = Pages()
 
     def __call__(self, plan: Plan, bound: Binding) -> Stepper:
@@ -41,13 +43,19 @@ class StepperMaker:
             if len(self._known) >= MOST_PLANS:
                 self._known.clear()
                 self._kinds.clear()
+                self._programs.clear()
             known = self._known[id(plan)] = plan, self._maker(plan, bound)
         return known[1](bound)
 
     def _maker(self, plan: Plan, bound: Binding) -> Callable[[Binding], Stepper]:
         if plan.method.stepper != "program":
             return _STEPPERS[plan.method.stepper]
-        tables, probes, records = make_tables(plan, bound.signals.features)
-        if not any(tables.share_workspace(kind) for kind in self._kinds):
-            self._kinds.append(tables)
-        return partial(ProgramStepper, tables=tables, probes=probes, records=records, pages=self._pages)
+        features = bound.signals.features
+        made = self._programs.get(id(plan.model))
+        found = None if made is None else made.renumbered(plan, features)
+        if found is None:
+            found = Tabulated.of(plan, features)
+            if not any(found.tables.share_workspace(kind) for kind in self._kinds):
+                self._kinds.append(found.tables)
+            self._programs[id(plan)] = found
+        return partial(ProgramStepper, made=found, pages=self._pages)

@@ -23,11 +23,12 @@ from petabatch.kernels.cpu import exact_sum, gradient, layout, operators, produc
 from petabatch.kernels.cpu.addresses import SIGNATURE
 from petabatch.kernels.cpu.claim import is_claimed, leading
 from petabatch.kernels.cpu.inner import Kernel
+from petabatch.kernels.cpu.program.abreast import begin_call, hand_over
 from petabatch.kernels.cpu.program.draws import draw_each
 from petabatch.kernels.cpu.program.lazy.step import materialise
 from petabatch.kernels.cpu.program.loop import advance, advance_each
 from petabatch.kernels.cpu.program.operations import OPERATIONS
-from petabatch.kernels.cpu.program.synapses import carry_over, list_before
+from petabatch.kernels.cpu.program.synapses import list_before
 from petabatch.kernels.cpu.program.table import Op
 from petabatch.kernels.cpu.program.whole import norm
 from petabatch.kernels.cpu.target import LEVELS, target
@@ -56,7 +57,8 @@ def kernels() -> Mapping[str, tuple[Any, tuple[Any, ...]]]:
     ends = (i8, i8, i8, b1, b1[:, ::1], f8[:, :, ::1], i8[::1], f4[::1], i8[:, ::1], i8[::1], i8)
     found["advance"] = advance, (*tables, *ends)
     found["list_before"] = list_before, (i8[:, ::1], i8[:, :, ::1], i8)
-    found["carry_over"] = carry_over, (i8[:, ::1], i8[:, :, ::1], b1)
+    found["begin_call"] = begin_call, (i8[:, ::1], i8[:, :, ::1], i8)
+    found["hand_over"] = hand_over, (i8[:, ::1], i8[:, :, ::1])
     found["advance each"] = advance_each, (*tables, *ends)
     found["materialise"] = materialise, (i8[::1], i8[:, ::1], i8[:, ::1], i8[:, ::1])
     found["multiply"] = products._multiply, (f4[:, :, ::1], f4[:, :, ::1], i8[::1], i8[::1], f4[:, :, ::1])

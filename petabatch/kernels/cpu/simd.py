@@ -125,6 +125,8 @@ class PairOperations(NamedTuple):
     """horizontal_sum(v) = sum(v): halves are added until one number is left"""
     below_mask: Any
     """below_mask(x, a, b, i, c, j): bit k of the result says that not b[i + k] > x * a[i + k] + c[j + k]"""
+    add: Any
+    """add(v, w) = v + w"""
 
 
 def pair_operations(lanes: int) -> PairOperations:
@@ -169,7 +171,11 @@ def pair_operations(lanes: int) -> PairOperations:
 
         return types.uint64(types.float32, a, b, types.intp, c, types.intp), generate
 
-    return PairOperations(fma, horizontal_sum, below_mask)
+    @intrinsic
+    def add(typing: Any, v: Any, w: Any) -> Any:
+        return kind(kind, kind), lambda context, builder, signature, args: builder.fadd(*args)
+
+    return PairOperations(fma, horizontal_sum, below_mask, add)
 
 
 class Block(types.Type):  # type: ignore[misc]

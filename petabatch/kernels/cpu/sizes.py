@@ -10,6 +10,8 @@ CHUNK = 256
 """About as many positions share a pass over the weights."""
 ABREAST = 16
 """Slices whose synapses are summed up side by side."""
+AHEAD = 4
+"""Steps whose sums over synapses are made at once, of what is under way for as long."""
 WORD = 64
 """Positions whose units are tested together, one bit each, in lazy evaluation; a chunk is whole words."""
 AT_ONCE = 4
@@ -30,3 +32,12 @@ def tiling(p: Patches) -> tuple[int, int]:
     # Non-shared patches are read twice, the second time from the cache.
     chunk = -(-positions // (chunks * WORD)) * WORD if p.shared else 1
     return tile, chunk
+
+
+def steps_kept(longest: int) -> int:
+    """Return how many of its last activities a unit has room for, if synapses are late by `longest` steps.
+
+    The first few are there twice, so that `AHEAD` steps are never apart. An odd number of cache lines lets
+    one step of all units have places all over the cache.
+    """
+    return (longest + 2 * AHEAD - 1) | 1

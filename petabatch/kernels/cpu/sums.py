@@ -19,7 +19,7 @@ from petabatch.kernels.cpu.simd import Vector, operations, pair_operations
 _LANES = 8
 _STEP = 4 * _LANES
 _zeros, _load, *_ = operations(_LANES)
-_fma, _horizontal_sum, _ = pair_operations(_LANES)
+_fma, _horizontal_sum, *_ = pair_operations(_LANES)
 _INT32, _WIDE = ir.IntType(32), ir.VectorType(ir.DoubleType(), _LANES)
 
 

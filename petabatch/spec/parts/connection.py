@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
@@ -52,7 +52,7 @@ class Connection(Part):
     """A connection from layer `pre` to a channel of layer `post`."""
 
     kind: ClassVar[str] = "connection"
-    answers = ("operation", "carries")
+    answers = ("operation", "carries", "plain")
     type: str
     pre: str
     """Name of the presynaptic layer, which provides the activity."""
@@ -85,6 +85,13 @@ class Connection(Part):
     def carries(self) -> str:
         """The variable of the pre layer that it delivers: its activity, unless it says otherwise."""
         return "A"
+
+    def plain(self, keys: Sequence[str]) -> bool:
+        """Return whether a number under `keys` is valid if it is finite, and changes numbers of steps alone.
+
+        Points of a sweep that differ in such numbers are checked, and their steps planned, once for all.
+        """
+        return False
 
     @property
     def first_feature(self) -> int:

@@ -92,6 +92,7 @@ class Layer(Part):
         "stability",
         "penalty",
         "refused",
+        "plain",
     )
     channels: ClassVar[Mapping[str, tuple[int, float]]] = {"exc": (0, 1.0), "inh": (0, -1.0)}
     """Channel name to (buffer, sign); `update` receives one summed array per buffer."""
@@ -159,6 +160,13 @@ class Layer(Part):
     def buffers(self) -> int:
         """Number of buffers that its channels are summed in."""
         return 1 + max((buffer for buffer, _ in self.channels.values()), default=0)
+
+    def plain(self, keys: Sequence[str]) -> bool:
+        """Return whether a number under `keys` is valid if it is finite, and changes numbers of steps alone.
+
+        Points of a sweep that differ in such numbers are checked, and their steps planned, once for all.
+        """
+        return False
 
     @property
     def steady(self) -> bool:

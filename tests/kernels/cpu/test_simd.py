@@ -46,17 +46,18 @@ def test_vector_operations_are_their_plain_twins(lanes: int) -> None:
 @pytest.mark.parametrize("lanes", [4, 8, 64])
 def test_operations_on_pairs_of_vectors_are_their_plain_twins(lanes: int) -> None:
     _, load, store, *_ = operations(lanes)
-    fma, horizontal_sum, below_mask = pair_operations(lanes)
+    fma, horizontal_sum, below_mask, add = pair_operations(lanes)
 
     @njit
     def run(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> tuple[float, int]:
-        store(out, 1, fma(load(a, 0), load(a, 1), load(b, 2)))
+        store(out, 1, add(load(a, 0), fma(load(b, 1), load(a, 1), load(b, 2))))
         return horizontal_sum(load(a, 1)), below_mask(np.float32(-2), a, b, 1, b, 2)
 
     a, b = np.random.default_rng(0).integers(-9, 9, (2, lanes + 3)).astype("f4")
     out = np.zeros_like(a)
     total, bits = run(a, b, out)
-    np.testing.assert_array_equal(out[1 : 1 + lanes], a[:lanes] + a[1 : 1 + lanes] * b[2 : 2 + lanes])
+    expected = a[:lanes] + b[1 : 1 + lanes] + a[1 : 1 + lanes] * b[2 : 2 + lanes]
+    np.testing.assert_array_equal(out[1 : 1 + lanes], expected)
     assert total == a[1 : 1 + lanes].sum()
     assert bits == sum(1 << j for j in range(lanes) if b[1 + j] <= -2 * a[1 + j] + b[2 + j])
     for array, place in ((a, 1), (b, 1), (b, 2)):

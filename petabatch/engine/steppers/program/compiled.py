@@ -15,15 +15,16 @@ from petabatch.engine.steppers.program.tables import Tables
 from petabatch.engine.steppers.program.workspace import Workspace
 from petabatch.kernels.cpu.ahead import compile_missing, name_of
 from petabatch.kernels.cpu.program import table as t
+from petabatch.kernels.cpu.program.abreast import begin_call, hand_over
 from petabatch.kernels.cpu.program.loop import advance, advance_each
 from petabatch.kernels.cpu.program.operations import address_of_operation
-from petabatch.kernels.cpu.program.synapses import carry_over, list_before
+from petabatch.kernels.cpu.program.synapses import list_before
 from petabatch.kernels.cpu.program.team import ALL, ITEM, TICKETS
 from petabatch.kernels.cpu.rows import raised_in
 from petabatch.spec.part_errors import calling
 
 _FEW = 10
-"""Steps of a call that are too few to put what synapses add to side by side, slice after slice."""
+"""Steps of a call that are too few to sum up synapses in several slices at once."""
 _NONE_LEFT = 2**62
 """Tickets taken and done, where none is left to take or to wait for."""
 
@@ -80,7 +81,7 @@ class CompiledProgram:
         if self.tables.lazy_rows:
             names.add("materialise")
         if self.tables.active:
-            names |= {"list_before", "carry_over"}
+            names |= {"list_before", "begin_call", "hand_over"}
         if self.tables.graph.plastic:
             names |= {"gradient", "products", "counts", "largest float32", "add float32"}
         return names
@@ -128,7 +129,7 @@ class CompiledProgram:
         if abreast and last - first < _FEW:
             rows, abreast = _synapses_alone(rows), False
         if abreast:
-            carry_over(rows, arrays, False)
+            begin_call(rows, arrays, first)
         looks = self.tables.look if whole else 0  # an operation alone stops at none
         if self.team is not None and whole and len(arrays) == 1:
             tables = space.for_threads(self.team.threads)
@@ -149,7 +150,7 @@ class CompiledProgram:
             if len(own) == 1 or self.team is None:
                 work(own[0])
                 if abreast:
-                    carry_over(rows, arrays, True)
+                    hand_over(rows, arrays)
                 return
             tasks = [self.team.pool.submit(work, arrays) for arrays in own]
             wait(tasks)

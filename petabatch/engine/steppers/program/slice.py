@@ -12,7 +12,6 @@ from petabatch.engine.steppers.base import Binding
 from petabatch.engine.steppers.program.margins import Margins
 from petabatch.engine.steppers.program.tables import Tables
 from petabatch.engine.steppers.program.tables.writer import TRAIN
-from petabatch.kernels.cpu.program import table as t
 from petabatch.random import stream_pool
 from petabatch.variable import Array
 
@@ -22,8 +21,7 @@ class ProgramSlice:
 
     def __init__(self, bound: Binding, tables: Tables, records: StepRecords, pages: Pages) -> None:
         self._tables, self.arrays = tables, bound.arrays
-        self.numbers = np.array(tables.numbers, np.float64).reshape(-1, t.NUMBERS)
-        self.factors = np.array(tables.factors, np.float32)
+        self.numbers, self.factors = tables.constants_of_slice
         self.margins = Margins(bound, tables.program.margins)
         self.own: dict[str, np.ndarray] = {
             **{key: pages.zeros((size,), kind) for key, (size, kind) in tables.own.items()},
@@ -31,7 +29,7 @@ class ProgramSlice:
             **records.arrays(),
             **{
                 key: stream_pool(bound.ctx.seed, key.removeprefix("random/"), bound.ctx.slices[0])
-                for key in tables.numbers_of
+                for key, _, _ in tables.kept_arrays
                 if key.startswith("random/")
             },
             **_trains(bound, tables),
@@ -39,13 +37,12 @@ class ProgramSlice:
         """What is kept from run to run, but need not be."""
         self.addresses = np.zeros((len(tables.numbers_of), 3), np.int64)
         """Address, size and depth of each array by its number; 0 of scratch, which belongs to a thread."""
-        for key, number in tables.numbers_of.items():
+        for key, number, deep in tables.kept_arrays:
             array: Any = self.arrays.get(key, self.own.get(key))
             if array is not None:
                 assert array.flags.c_contiguous
-                deep = key.endswith(("/A", "/pending")) or key.startswith(("margins/", "records/"))
                 depth = array.shape[1] if deep else 1
-                self.addresses[number] = array.ctypes.data, array.size // depth, depth
+                self.addresses[number] = array.__array_interface__["data"][0], array.size // depth, depth
 
     @property
     def look(self) -> np.ndarray:

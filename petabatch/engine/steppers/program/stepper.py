@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Sequence
+from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import pairwise, zip_longest
 from typing import NamedTuple, cast
@@ -45,24 +46,39 @@ class Joined(NamedTuple):
     between: Sequence[Between]
 
 
-def make_tables(plan: Plan, features: Features) -> tuple[Tables, StepProbes, StepRecords]:
-    """Return the program of a plan in tables, with what it measures and records inside; for all slices."""
-    probes, records, method = StepProbes.of(plan, features), StepRecords.of(plan), plan.method
-    tables = Tables(
-        plan.graph, method.program, probes.columns, method.together, records.copies, records.places
-    )
-    return tables, probes, records
+@dataclass(frozen=True)
+class Tabulated:
+    """The program of a plan in tables, with what it measures and records inside; for all slices."""
+
+    tables: Tables
+    probes: StepProbes
+    records: StepRecords
+
+    @classmethod
+    def of(cls, plan: Plan, features: Features) -> Tabulated:
+        """Make the tables of a plan."""
+        probes, records, method = StepProbes.of(plan, features), StepRecords.of(plan), plan.method
+        tables = Tables(
+            plan.graph, method.program, probes.columns, method.together, records.copies, records.places
+        )
+        return cls(tables, probes, records)
+
+    def renumbered(self, plan: Plan, features: Features) -> Tabulated | None:
+        """Return those of a plan that differs in numbers alone, None if it differs in more."""
+        probes, tables = StepProbes.of(plan, features), self.tables.renumbered(plan.method.program)
+        if tables is None or probes.columns != self.probes.columns:
+            return None
+        return Tabulated(tables, probes, self.records)
 
 
 class ProgramStepper(Stepper):
     """The steps of one slice by a program; arrays are updated in place."""
 
-    def __init__(
-        self, bound: Binding, tables: Tables, probes: StepProbes, records: StepRecords, pages: Pages
-    ) -> None:
-        super().__init__(bound, probes, tables.controlled)
-        self.tables, self._records = tables, records
-        self.slice = ProgramSlice(bound, tables, records, pages)
+    def __init__(self, bound: Binding, made: Tabulated, pages: Pages) -> None:
+        tables = made.tables
+        super().__init__(bound, made.probes, tables.controlled)
+        self.tables, self._records = tables, made.records
+        self.slice = ProgramSlice(bound, tables, made.records, pages)
         self.compiled = CompiledProgram(tables)
         self.codes = LazyCodes(self.compiled, self.slice)
         self._joined: WeakKeyDictionary[Workspace, Joined] = WeakKeyDictionary()

@@ -10,16 +10,19 @@ import numpy as np
 
 from petabatch.engine.step_records import ActiveUnits
 from petabatch.engine.steppers.program.tables import Tables
+from petabatch.engine.steppers.program.tables.transport import incoming
 from petabatch.engine.steppers.program.tables.weights import Weights
 from petabatch.engine.steppers.program.tables.writer import GEOMETRY, NOTHING, WORDS
 from petabatch.geometry import Patches
 from petabatch.kernels.cpu import layout
 from petabatch.kernels.cpu.gradient import dictionary_gradient, gradient_scratch
+from petabatch.kernels.cpu.incoming import NAMES, Incoming
 from petabatch.kernels.cpu.layout import DRIVE_BLOCK, PANEL, Scratch, Shape
 from petabatch.kernels.cpu.program import random
 from petabatch.kernels.cpu.program import table as t
 from petabatch.kernels.cpu.program.lazy import layout as lazy_layout
 from petabatch.network.operations import Carry
+from petabatch.spec.synapses import Synapses
 from petabatch.variable import Array
 
 _OF_GEOMETRY = (*GEOMETRY, "strips")
@@ -35,11 +38,14 @@ class Workspace:
             self.held[key] = np.tile(np.array(pattern, np.float32), times)
         self.held |= {key: np.zeros(random.WORDS + 4, np.uint64) for key in WORDS}
         self.held |= {key: np.zeros(size, np.uint64) for key, size in tables.lists.items()}
+        self.incoming = {name: _incoming(tables.graph.synapses[name]) for name in sorted(tables.incoming)}
+        for name, found in self.incoming.items():
+            self.held |= dict(zip(incoming(name), found.arrays(), strict=True))
         self.shapes = np.zeros((max(1, len(tables.geometries)), t.SHAPES), np.int64)
         for number, p in enumerate(tables.geometries):
             self._scratch(tables, number, p, layout.shape(p), layout.scratch(p))
         self.packed: dict[tuple[str, str], np.ndarray] = {}
-        self._loaded: dict[tuple[str, str], tuple[np.ndarray, int]] = {}
+        self._loaded: dict[object, tuple[np.ndarray, int]] = {}
         """The arrays that were packed, or found to be the same, and their version."""
         self.features: dict[tuple[str, str], lazy_layout.Features] = {}
         for names, weights in tables.weights.items():
@@ -129,11 +135,14 @@ class Workspace:
 
         An array is looked at again once its `version` is another one.
         """
+        for name, found in self.incoming.items():
+            keys = {key: f"connections/{name}/{key}" for key in NAMES}
+            if self._is_new(name, weights[keys["weights"]], version):
+                found.sort({key: weights[whole] for key, whole in keys.items() if whole in weights})
         for names, one in self.weights.items():
-            array, loaded = weights[one.key], self._loaded.get(names)
-            if loaded is not None and loaded[0] is array and loaded[1] == version:
+            array = weights[one.key]
+            if not self._is_new(names, array, version):
                 continue
-            self._loaded[names] = array, version
             mine = array.reshape(one.patches.features, one.patches.length)
             if not layout.same(mine.reshape(-1), self.packed[names].reshape(-1)):
                 panels, groups = names
@@ -149,6 +158,12 @@ class Workspace:
                         panel[:, : part.shape[1]] = part
                 self.packed[names][...] = mine
 
+    def _is_new(self, names: object, array: np.ndarray, version: int) -> bool:
+        """Return whether an array must be looked at, and note that it is."""
+        loaded = self._loaded.get(names)
+        self._loaded[names] = array, version
+        return loaded is None or loaded[0] is not array or loaded[1] != version
+
     def product(self, p: Patches, code: Array, error: Array, product: Array, counts: Array | None) -> None:
         """Write the Hebbian product of a code with an error on its patches, from the active units alone."""
         if p not in self._products:
@@ -157,6 +172,11 @@ class Workspace:
         counts = None if counts is None else counts.reshape(p.features, -1)
         code, error = code.reshape(-1), error.reshape(s.height, s.width)
         dictionary_gradient(code, error, s, scratch, sums, product.reshape(p.features, p.length), counts)
+
+
+def _incoming(synapses: Synapses) -> Incoming:
+    count, longest = len(synapses.targets), synapses.longest if synapses.delayed else 0
+    return Incoming(count, synapses.ends.post_units, longest)
 
 
 def thread_workspace(tables: Tables) -> Workspace:

@@ -9,8 +9,8 @@ the history. `table.py` is the format, `loop.py` the loop, `transport.py` and `u
 which units are active, so that reconstructions need not look for them.
 
 **Several slices.** Where few positions share weights, as between vectors, up to 48 slices are advanced in
-one call, and `together.py` reads the weights once for all of them. So does `synapses.py` where slices share
-synapses of units that are mostly active: their sums lie side by side during a call.
+one call, and `together.py` reads the weights once for all of them. So does `abreast.py` where slices share
+synapses of units that are mostly active: each post unit gathers what arrives, in all slices side by side.
 
 **Several threads for one slice** take its operations in stages (`team.py`): layers of one level, and what
 feeds them, are made side by side. Of drives, reconstructions, pooling and lazily evaluated codes a thread

@@ -15,6 +15,7 @@ import numpy as np
 from petabatch.kernels.cpu.addresses import address_of
 from petabatch.kernels.cpu.arrays import copy
 from petabatch.kernels.cpu.jit import njit
+from petabatch.kernels.cpu.program.abreast import scatter_together
 from petabatch.kernels.cpu.program.calls import call_of, call_together_of, out_of, source_of
 from petabatch.kernels.cpu.program.draws import draw
 from petabatch.kernels.cpu.program.events import count_spikes
@@ -25,7 +26,7 @@ from petabatch.kernels.cpu.program.positions import background, bins, largest, u
 from petabatch.kernels.cpu.program.random import add_noise, add_shots, drop
 from petabatch.kernels.cpu.program.row import run_row
 from petabatch.kernels.cpu.program.spiking import spike
-from petabatch.kernels.cpu.program.synapses import list_active, scatter, scatter_together
+from petabatch.kernels.cpu.program.synapses import list_active, scatter
 from petabatch.kernels.cpu.program.table import HISTORY, OUT, A, B, C, D, E, F, G, H, Op
 from petabatch.kernels.cpu.program.together import project_together, synthesize_together
 from petabatch.kernels.cpu.program.transport import crop, extend, pool, project_units, reconstruct, spread

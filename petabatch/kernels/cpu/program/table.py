@@ -118,7 +118,9 @@ class Op(IntEnum):
     """OUT = sum over the synapses of the units of a list at A positions; B: where those of a unit start; C:
     their post units; D: weights; IN, E, F: lists as LIST writes them, of LOOKBACK steps ago; G: delays, if
     not 0. What is delayed waits in OUT, that of step t in place t modulo its length. Made in several slices
-    at once, it reads the activities H, and adds up in HISTORY, scratch of all slices."""
+    at once, it reads the activities H, and keeps them and sums in HISTORY, scratch of all slices; LISTS,
+    PARTS, KEPT, TALLIES, FLOATS: the synapses by post unit, as `Incoming` has them; SPARE: two numbers of a
+    call."""
     LOOK = 23
     """OUT, float64, = duality gap of code D, image E and reconstruction F through patches of geometry A, at
     some steps; B: panels; C: patches of each unit's own; G: scratch, padded; H: where the next look begins,

@@ -7,7 +7,7 @@ import pytest
 
 from petabatch.connections import Conv
 from petabatch.engine.features import AllFeatures
-from petabatch.engine.steppers.program import make_tables
+from petabatch.engine.steppers.program import Tabulated
 from petabatch.engine.steppers.program.workspace import Workspace
 from petabatch.kernels.cpu import layout
 from petabatch.kernels.cpu.layout import PANEL
@@ -50,6 +50,6 @@ def test_a_connection_that_only_gathers_has_no_groups() -> None:
     )
     plan = schedule(build(network))
     assert plan.method.stepper == "program"
-    tables, *_ = make_tables(plan, AllFeatures(plan))
+    tables = Tabulated.of(plan, AllFeatures(plan)).tables
     held = {key.split()[0] for key in Workspace(tables).held if "connections/see" in key}
     assert held == {"scratch/panels"}

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any
+
+import numpy as np
 
 from petabatch.engine.steppers.program.tables import lazy, looks, transport, updates
 from petabatch.engine.steppers.program.tables.items import items_of, parts_of
@@ -86,12 +89,15 @@ class Tables(Writer):
         self._like: Tables | None = None
         self.threads = threading.local()
         """What each thread keeps for the program."""
-        self._spans = []
+        self._spans: list[tuple[int, int]] = []
         """The rows of each operation."""
+        self._sums: list[int] = []
+        """The first of its sources that are summed up."""
         for operation in program.operations:
-            begin = len(self.rows)
+            begin, first = len(self.rows), len(self.sources)
             _WRITE[type(operation)](self, operation)
             self._spans.append((begin, len(self.rows)))
+            self._sums.append(first)
         for column, term in enumerate(measured):
             row = {t.OUT: self.array(f"layers/{term.layer}/A"), t.A: column, t.B: NORMS[term.norm]}
             self.row(t.Op.MEASURE, Measure(f"layers/{term.layer}/A"), row, ())
@@ -103,6 +109,20 @@ class Tables(Writer):
         """Whether there is enough to do side by side."""
 
     @cached_property
+    def constants_of_slice(self) -> tuple[np.ndarray, np.ndarray]:
+        """The numbers of rows, and the factors of sources."""
+        return np.array(self.numbers, np.float64).reshape(-1, t.NUMBERS), np.array(self.factors, np.float32)
+
+    @cached_property
+    def kept_arrays(self) -> list[tuple[str, int, bool]]:
+        """The arrays that are not scratch: key, number, and whether they have places for several steps."""
+        return [
+            (key, number, key.endswith(("/A", "/pending")) or key.startswith(("margins/", "records/")))
+            for key, number in self.numbers_of.items()
+            if not key.startswith("scratch/")
+        ]
+
+    @cached_property
     def items(self) -> list[tuple[int, ...]]:
         """What threads that make the steps of a slice together take, see `kernels/cpu/program/team.py`."""
         layers, operations = self.graph.network.layers, self.program.operations
@@ -112,6 +132,24 @@ class Tables(Writer):
         ]
         end = self._spans[-1][1] if self._spans else 0
         return items_of(self._spans, parts, find_stages(self.graph, self.program), (end, len(self.rows)))
+
+    def renumbered(self, program: Program) -> Tables | None:
+        """Return the tables of a program that differs in numbers alone, None if it differs in more."""
+        found = copy(self)
+        found.program, found._like = program, self.workspace_of
+        all_numbers, all_factors = (array.copy() for array in self.constants_of_slice)
+        found.constants_of_slice = all_numbers, all_factors
+        others = zip(self.program.operations, program.operations, self._spans, self._sums, strict=True)
+        for known, one, (_, end), first in others:
+            if known is one:
+                continue
+            made = updates.numbers_of_row(self.graph, known, one)
+            if made is None:
+                return None
+            numbers, factors = made
+            all_numbers[end - 1, : len(numbers)] = numbers
+            all_factors[first : first + len(factors)] = factors
+        return found
 
     @property
     def workspace_of(self) -> Tables:

@@ -8,6 +8,7 @@ from math import prod
 from petabatch.engine.steppers.program.tables.weights import Weights, with_margin_as_units
 from petabatch.engine.steppers.program.tables.writer import CallAt, Writer
 from petabatch.kernels.cpu import layout
+from petabatch.kernels.cpu.incoming import SORTED
 from petabatch.kernels.cpu.layout import PANEL
 from petabatch.kernels.cpu.program import table as t
 from petabatch.network.operations import (
@@ -22,7 +23,7 @@ from petabatch.network.operations import (
     Scatter,
 )
 from petabatch.network.stages import row_tiles
-from petabatch.network.together import abreast, together, waiting
+from petabatch.network.together import abreast, kept, together
 
 
 def copy(to: Writer, one: Copy) -> None:
@@ -117,11 +118,18 @@ def scatter(to: Writer, one: Scatter) -> None:
     if delays in to.graph.variables:
         row |= {t.G: to.array(delays)}
     if to.slices > 1 and abreast(to.graph, one):
-        room = f"{one.out}, of slices side by side"
-        units = prod(to.graph.network.layers[to.graph.network.connections[one.connection].pre].shape)
-        to.scratch[room] = waiting(to.graph, one) + units
+        room, call = f"{one.out}, of slices side by side", f"scratch/{one.connection}, call"
+        to.scratch[room], to.lists[call] = kept(to.graph, one), 2
+        to.incoming.add(one.connection)
         row |= {t.TOGETHER: 1, t.H: to.array(one.source.key), t.HISTORY: to.array(room)}
+        columns = (t.SPARE, t.LISTS, t.PARTS, t.KEPT, t.TALLIES, t.FLOATS)
+        row |= dict(zip(columns, map(to.array, (call, *incoming(one.connection))), strict=True))
     to.row(t.Op.SCATTER, one, {t.LOOKBACK: one.source.lookback, t.A: one.positions, **row}, ())
+
+
+def incoming(connection: str) -> tuple[str, ...]:
+    """Return the arrays of the synapses of a connection by post unit, in the order of `SORTED`."""
+    return tuple(f"scratch/{connection} by post unit, {name}" for name in SORTED)
 
 
 def _lists(active: str) -> tuple[str, str, str]:

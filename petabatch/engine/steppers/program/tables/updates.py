@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -21,10 +22,12 @@ from petabatch.kernels.cpu.program import table as t
 from petabatch.kernels.cpu.program import units as u
 from petabatch.kernels.cpu.rows import ARRAYS, row_address
 from petabatch.kernels.rows import BEFORE
+from petabatch.network.graph import Graph
 from petabatch.network.operations import (
     Call,
     Control,
     Join,
+    Operation,
     Source,
     Update,
 )
@@ -34,8 +37,12 @@ from petabatch.spec.rows import RowFunction
 
 def update(to: Writer, one: Update) -> None:
     """Write the rows of the update of a layer: its input, its rule, and what follows the rule."""
-    first, last = to.summed(one.sources)
     rule, key = one.rule, f"layers/{one.layer}"
+    if rule.row is not None:
+        _row_function(to, one, rule.row)
+        _noise(to, one)
+        return
+    first, last = to.summed(one.sources)
     potential = rule.potential or next(iter(rule.variables), "")
     V, before = (to.array(f"{key}/{n}" if n else NOTHING) for n in (potential, rule.previous))
     row = {t.A: first, t.B: last, t.D: V, t.E: before, t.F: to.array(BUFFERS)}
@@ -52,10 +59,6 @@ def update(to: Writer, one: Update) -> None:
         to.trains[one.layer] = rule.train
         row = {t.A: to.array(f"{TRAIN}{one.layer}/times"), t.B: to.array(f"{TRAIN}{one.layer}/units")}
         to.row(t.Op.EVENTS, one, row, (to.graph.network.run.dt,))
-        return
-    if rule.row is not None:
-        _row_function(to, one, rule.row)
-        _noise(to, one)
         return
     if rule.scale is not None:
         row |= {t.G: to.array(f"{key}/time_scale")}
@@ -151,6 +154,27 @@ def _row_function(to: Writer, one: Update, function: RowFunction) -> None:
     row = {t.A: first, t.B: last, t.C: place, t.D: to.array(room), t.E: form.buffers, **ends}
     row |= {t.IN: to.array(buffers), t.LOOKBACK: BEFORE in form.variables}
     to.row(t.Op.ROW, one, row, function.numbers(to.graph.network.run.dt))
+
+
+def numbers_of_row(
+    graph: Graph, known: Operation, one: Operation
+) -> tuple[Sequence[float], Sequence[float]] | None:
+    """Return the numbers of the last row of an update, and the factors of its first sources.
+
+    None unless it is by a row function, and differs from the `known` update in these alone.
+    """
+    if not isinstance(known, Update) or not isinstance(one, Update):
+        return None
+    row = one.rule.row
+    same = (one.out, one.layer, one.when, one.rule) == (known.out, known.layer, known.when, known.rule)
+    if row is None or one.rule.name in NOISES or not same:
+        return None
+    if [(s.key, s.lookback, s.buffer) for s in one.sources] != [
+        (s.key, s.lookback, s.buffer) for s in known.sources
+    ]:
+        return None
+    factors = [s.factor for buffer in range(row.form.buffers) for s in one.sources if s.buffer == buffer]
+    return row.numbers(graph.network.run.dt), factors
 
 
 def _accelerate(to: Writer, one: Update, row: dict[int, int]) -> None:

@@ -69,6 +69,8 @@ class Writer:
         """Scratch of each thread; it holds nothing between operations."""
         self.active: dict[str, tuple[str, str, str]] = {}
         """By layer, the scratch with the lists of its active units."""
+        self.incoming: set[str] = set()
+        """Connections whose synapses are sorted by post unit."""
         self.geometries: list[Patches] = []
         self.weights: dict[tuple[str, str], Weights] = {}
         self.own: dict[str, tuple[int, str]] = {}

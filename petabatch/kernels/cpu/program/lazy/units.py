@@ -32,8 +32,8 @@ from petabatch.kernels.rules import Cell
 
 _ONE, _ALL, _ZERO = np.uint64(1), ~np.uint64(0), np.float32(0)
 _SHIFT, _LAST = np.uint64(WORD.bit_length() - 1), np.uint64(WORD - 1)
-_, _, below_mask = pair_operations(WORD)
-fma, horizontal_sum, _ = pair_operations(LANES)
+_, _, below_mask, _ = pair_operations(WORD)
+fma, horizontal_sum, *_ = pair_operations(LANES)
 zeros, load, *_ = operations(LANES)
 _TOGETHER = 4
 """Positions whose product with a feature is computed together."""

@@ -1,0 +1,219 @@
+"""What single synapses carry in several slices at once, compiled: gathered by each post unit.
+
+For layers most of whose units are active, where all slices have the same synapses. The last activities of
+each unit lie side by side, slice after slice, so that a synapse is a vector operation, and a sum stays in a
+register. What is under way for `AHEAD` steps and longer is known that long before: it is summed up for that
+many steps at once, from activities that follow each other.
+
+A sum has the order, and so the bits, that it has in `scatter`, which adds to what is pending when activities
+are sent: the latest synapses come first, of those the first units. Units that are not active add 0. So the
+sums of a call begin with what was pending before it, and `hand_over` adds to that what the call has sent.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import carray
+
+from petabatch.kernels.cpu.jit import njit
+from petabatch.kernels.cpu.program.table import (
+    CODE,
+    FLOATS,
+    HISTORY,
+    KEPT,
+    LISTS,
+    LOOKBACK,
+    OUT,
+    PARTS,
+    SPARE,
+    TALLIES,
+    TOGETHER,
+    A,
+    B,
+    H,
+    Op,
+)
+from petabatch.kernels.cpu.program.views import DEPTH, PLACE, SIZE, floats, ints, longs, pointer
+from petabatch.kernels.cpu.rules import ZERO
+from petabatch.kernels.cpu.simd import operations, pair_operations
+from petabatch.kernels.cpu.sizes import ABREAST, AHEAD
+
+_SCATTER = int(Op.SCATTER)
+_BEGAN, _MADE = range(2)
+"""Of a call: the step before it, and the last one made."""
+_VECTORS = operations(ABREAST)
+_load, _store, _scaled = _VECTORS.load, _VECTORS.store, _VECTORS.scaled
+_add = pair_operations(ABREAST).add
+
+
+@njit(nogil=True, error_model="numpy")
+def scatter_together(row: Any, arrays: Any, step: int) -> None:
+    """Make a SCATTER of all slices, between `begin_call` and `hand_over`."""
+    one, clock = arrays[0], longs(arrays[0], row[SPARE])
+    starts, soon = longs(one, row[LISTS]), longs(one, row[PARTS])
+    delays, places, weights = ints(one, row[KEPT]), ints(one, row[TALLIES]), floats(one, row[FLOATS], 0)
+    size, pre, (pitch, ring) = one[row[OUT], SIZE], longs(one, row[B]).size - 1, _ring(row, one)
+    post, now, ahead = size // row[A], step % ring, (step - clock[_BEGAN] - 1) % AHEAD
+    clock[_MADE] = step
+    for first in range(0, arrays.shape[0], ABREAST):
+        slices = arrays[first : first + ABREAST]
+        sent, sums = _room(row, arrays, first)
+        _keep(row, slices, sent, step)
+        if ahead == 0:
+            _sum_up(row, slices, sent, sums, step, AHEAD - 1)
+        for i in range(size):
+            position, unit = divmod(i, post)
+            at, origin = (ahead * size + i) * ABREAST, position * pre * pitch + now
+            total = _load(sums, at)
+            for k in range(np.uint64(soon[unit]), np.uint64(starts[unit + 1])):
+                there = origin + places[k]
+                if delays[k] > now:
+                    there += ring
+                total = _add(total, _scaled(weights, np.int64(k), _load(sent, there * ABREAST)))
+            _store(sums, at, total)
+        _carry(row, slices, sums, step, ahead, False)
+
+
+@njit(nogil=True, error_model="numpy")
+def begin_call(rows: Any, arrays: Any, step: int) -> None:
+    """Begin a call of the loop after a step: nothing has been sent in it, or in the steps just before."""
+    for row in rows:
+        if row[CODE] != _SCATTER or row[TOGETHER] == 0:
+            continue
+        longs(arrays[0], row[SPARE])[:] = step
+        _clear(row, arrays, step + 2 - AHEAD)
+
+
+@njit(nogil=True, error_model="numpy")
+def hand_over(rows: Any, arrays: Any) -> None:
+    """End a call: add what it has sent, and has not arrived, to what is pending of each slice."""
+    for row in rows:
+        if row[CODE] != _SCATTER or row[TOGETHER] == 0:
+            continue
+        last, longest = longs(arrays[0], row[SPARE])[_MADE], arrays[0, row[OUT], DEPTH] - 1
+        _clear(row, arrays, last + 1)
+        for first in range(0, arrays.shape[0], ABREAST):
+            slices = arrays[first : first + ABREAST]
+            sent, sums = _room(row, arrays, first)
+            for step in range(last + 1, last + 1 + longest, AHEAD):
+                _sum_up(row, slices, sent, sums, step, step - last)
+                for ahead in range(min(AHEAD, last + 1 + longest - step)):
+                    _carry(row, slices, sums, step + ahead, ahead, False)
+
+
+@njit(nogil=True, error_model="numpy")
+def _sum_up(row: Any, slices: Any, sent: Any, sums: Any, step: int, least: int) -> None:
+    """Sum up what arrives in `AHEAD` steps from this one on through synapses late by `least` steps or more.
+
+    The activities of steps before the call, and of those that are not made yet, must be 0.
+    """
+    one, since = slices[0], step - longs(slices[0], row[SPARE])[_BEGAN]
+    starts, delays = longs(one, row[LISTS]), ints(one, row[KEPT])
+    places, weights = ints(one, row[TALLIES]), floats(one, row[FLOATS], 0)
+    size, pre, (pitch, ring) = one[row[OUT], SIZE], longs(one, row[B]).size - 1, _ring(row, one)
+    post, now, longest = size // row[A], step % ring, one[row[OUT], DEPTH] - 1
+    for ahead in range(AHEAD):
+        if since + ahead <= longest:
+            _carry(row, slices, sums, step + ahead, ahead, True)
+        else:
+            sums[ahead * size * ABREAST : (ahead + 1) * size * ABREAST] = ZERO
+    for i in range(size):
+        position, unit = divmod(i, post)
+        origin, at, row_of_sums = position * pre * pitch + now, i * ABREAST, size * ABREAST
+        begin, end = starts[unit], starts[unit + 1]
+        if since + AHEAD - 1 <= longest:  # others were sent before the call
+            begin = _later(delays, begin, end, since + AHEAD - 1)
+        end = _later(delays, begin, end, least)
+        middle = _later(delays, begin, end, now + 1)
+        s0, s1 = _load(sums, at), _load(sums, at + row_of_sums)
+        s2, s3 = _load(sums, at + 2 * row_of_sums), _load(sums, at + 3 * row_of_sums)
+        for part in range(2):
+            # Those of the first part were sent before the ring began anew.
+            first, last = (middle, end) if part else (begin, middle)
+            base = origin if part else origin + ring
+            for k in range(np.uint64(first), np.uint64(last)):
+                there, n = (base + places[k]) * ABREAST, np.int64(k)
+                s0 = _add(s0, _scaled(weights, n, _load(sent, there)))
+                s1 = _add(s1, _scaled(weights, n, _load(sent, there + ABREAST)))
+                s2 = _add(s2, _scaled(weights, n, _load(sent, there + 2 * ABREAST)))
+                s3 = _add(s3, _scaled(weights, n, _load(sent, there + 3 * ABREAST)))
+        _store(sums, at, s0)
+        _store(sums, at + row_of_sums, s1)
+        _store(sums, at + 2 * row_of_sums, s2)
+        _store(sums, at + 3 * row_of_sums, s3)
+
+
+@njit(nogil=True, error_model="numpy")
+def _later(delays: Any, begin: int, end: int, limit: int) -> int:
+    """Return the first place of begin .. end, or the end, with a delay below the limit; they decrease."""
+    while begin < end:
+        middle = (begin + end) // 2
+        if delays[middle] >= limit:
+            begin = middle + 1
+        else:
+            end = middle
+    return begin
+
+
+@njit(nogil=True, error_model="numpy")
+def _keep(row: Any, slices: Any, sent: Any, step: int) -> None:
+    """Keep the activities that are sent in a step."""
+    pitch, ring = _ring(row, slices[0])
+    now = step % ring
+    for w in range(slices.shape[0]):
+        layer = floats(slices[w], row[H], step - row[LOOKBACK])
+        for unit in range(layer.size):
+            at = (unit * pitch + now) * ABREAST + w
+            sent[at] = layer[unit]
+            if now < AHEAD - 1:
+                sent[at + ring * ABREAST] = layer[unit]
+
+
+@njit(nogil=True, error_model="numpy")
+def _clear(row: Any, arrays: Any, step: int) -> None:
+    """Let nothing be sent in `AHEAD` - 1 steps from this one on."""
+    one = arrays[0]
+    units, (pitch, ring) = one[row[H], SIZE], _ring(row, one)
+    for first in range(0, arrays.shape[0], ABREAST):
+        sent, _ = _room(row, arrays, first)
+        for unit in range(units):
+            for n in range(step, step + AHEAD - 1):
+                at = (unit * pitch + n % ring) * ABREAST
+                sent[at : at + ABREAST] = ZERO
+                if n % ring < AHEAD - 1:
+                    sent[at + ring * ABREAST : at + (ring + 1) * ABREAST] = ZERO
+
+
+@njit(nogil=True, error_model="numpy")
+def _carry(row: Any, slices: Any, sums: Any, step: int, ahead: int, here: bool) -> None:
+    """Carry what arrives in a step from the sums side by side to each slice, or from there (`here`)."""
+    begin = ahead * slices[0, row[OUT], SIZE] * ABREAST
+    for w in range(slices.shape[0]):
+        own = floats(slices[w], row[OUT], step)
+        for i in range(own.size):
+            if here:
+                sums[begin + i * ABREAST + w] = own[i]
+            else:
+                own[i] = sums[begin + i * ABREAST + w]
+
+
+@njit(nogil=True, error_model="numpy")
+def _ring(row: Any, one: Any) -> Any:
+    """Return of how many steps a unit has places, and after how many its first place is used again."""
+    pitch = (one[row[OUT], DEPTH] + 2 * AHEAD - 2) | 1  # `steps_kept` of the longest delay
+    return pitch, pitch - AHEAD + 1
+
+
+@njit(nogil=True, error_model="numpy")
+def _room(row: Any, arrays: Any, first: int) -> Any:
+    """Return what slices have sent, `[unit, step, slice]`, and their sums, `[AHEAD, unit, slice]`.
+
+    They have the room of these slices, that of one after that of the other, from the next cache line on.
+    """
+    begin, size = arrays[first, row[HISTORY], PLACE], ABREAST * arrays[first, row[HISTORY], SIZE]
+    line = 4 * ABREAST
+    room = carray(pointer((begin + line - 1) // line * line), (size - ABREAST,), np.float32)
+    middle = ABREAST * arrays[first, row[H], SIZE] * _ring(row, arrays[first])[0]
+    return room[:middle], room[middle:]
