@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
 from petabatch.parallel.comm import Comm
+
+_LATER = 0.1
+"""Seconds within which ranks get the signal of one Ctrl-C, which would else count as a second one."""
 
 
 class Interrupts:
@@ -39,6 +43,8 @@ class Interrupts:
     def answer(self) -> None:
         """Raise KeyboardInterrupt on all ranks if Ctrl-C was pressed on any: collective."""
         if self._comm.any(int(self._pressed)):
+            if not self._pressed:
+                time.sleep(_LATER)
             raise KeyboardInterrupt
 
     @contextmanager

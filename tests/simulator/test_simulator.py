@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import threading
+import time
 import tracemalloc
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
@@ -537,6 +538,20 @@ def test_an_interrupt_of_another_rank_ends_the_steps_of_this_one() -> None:
 
     with pytest.raises(KeyboardInterrupt), Interrupts(Interrupted()) as interrupts:
         interrupts.answer()
+
+
+@pytest.mark.usefixtures("handled")
+def test_the_same_interrupt_is_raised_once_where_its_signal_comes_later() -> None:
+    class Interrupted(Serial):
+        """Ranks of which another one has got the signal first."""
+
+        def any(self, flags: int) -> int:
+            threading.Timer(0.02, press).start()
+            return flags | 1
+
+    with pytest.raises(KeyboardInterrupt), Interrupts(Interrupted()) as interrupts:
+        interrupts.answer()
+    time.sleep(0.15)
 
 
 @pytest.fixture
