@@ -13,6 +13,8 @@ _CONTROL = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f]|[\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069]|[\ud800-\udfff]"
 )
 """Characters that a terminal would obey instead of showing them."""
+_LISTED = 40
+"""Names in a message, at most."""
 
 
 def printable(text: str) -> str:
@@ -195,10 +197,11 @@ def did_you_mean(name: str, choices: Iterable[str]) -> str:
 
 
 def unknown(kind: str, name: object, known: Iterable[str]) -> UnknownName:
-    """Return the error of a name that is none of those known."""
+    """Return the error of a name that is none of those known, of which it lists the first."""
     names = list(known)
     hint = did_you_mean(str(name), names)
-    text = f"there is no {kind} {name}\n    expected: {', '.join(names)}"
+    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+    text = f"there is no {kind} {name}\n    expected: {', '.join(names[:_LISTED])}{more}"
     return UnknownName(text + (f"\n    hint:     {hint}" if hint else ""))
 
 

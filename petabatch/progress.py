@@ -126,7 +126,7 @@ def with_progress(items: Iterable[T], total: int, what: str) -> Iterator[T]:
     with ExitStack() as stack:
         shown_bar: RichBar | None = None
         for done, item in enumerate(items):
-            if verbose and not shown and time.monotonic() - started > PATIENCE:
+            if verbose and not shown and done < total - 1 and time.monotonic() - started > PATIENCE:
                 shown = True
                 if sys.stderr is not None and sys.stderr.isatty():
                     from rich.console import Console

@@ -19,7 +19,7 @@ from petabatch.logs import console
 def run(
     file: File,
     out: Annotated[
-        Path | None, typer.Option(help="Run directory (default: runs/NAME for NAME.toml).")
+        Path | None, typer.Option("--out", "-o", help="Run directory (default: runs/NAME for NAME.toml).")
     ] = None,
     overrides: Set = None,
     sweep: Sweep = None,

@@ -17,7 +17,7 @@ from petabatch.coding.dictionary import read as read_dictionary
 from petabatch.coding.images import stack
 from petabatch.coding.problem import Problem, check
 from petabatch.errors import MISSING, ArgumentError
-from petabatch.logs import log
+from petabatch.logs import log, shown
 from petabatch.progress import with_progress
 from petabatch.storage.atomic import available
 
@@ -48,6 +48,7 @@ def encode(
     device: Literal["cpu", "gpu"] | None = None,
     out: Path | None = None,
     force: bool = False,
+    quiet: bool = False,
 ) -> Codes:
     """Return the codes A of images I that minimise 0.5 |I - dictionary A|^2 + threshold |A|_1, by FISTA.
 
@@ -88,12 +89,14 @@ def encode(
         The device, by default the CPU.
     out, force
         A new HDF5 file to which codes are written as they are computed; whether it may replace one of codes.
+    quiet
+        Whether nothing is said, on standard error, of what takes long, such as compiling for the first time.
 
     Returns
     -------
     Codes
-        Activities, gaps, steps and numbers of active units: of images in arrays, on their device and of their
-        library, else of numpy.
+        Activities, by image, with names, gaps, steps and numbers of active units: of images in arrays, on
+        their device and of their library, else of numpy.
 
     Raises
     ------
@@ -108,19 +111,20 @@ def encode(
     >>> images[0, 2] = images[1, :, 5] = 1
     >>> bars = np.stack([np.eye(8)[:, [n]] * np.ones(8) for n in range(8)])
     >>> codes = petabatch.encode(images, bars, threshold=0.1, stride=8)
-    >>> codes.activity.shape, int(codes.activity[0].argmax())
+    >>> codes.activity.shape, int(codes[0].argmax())
     ((2, 1, 1, 8), 2)
     """
     choice("channels", channels, get_args(Channels))
     flag("force", force)
+    flag("quiet", quiet)
     if device is not None:
         choice("device", device, ("cpu", "gpu"))
     path = None if out is None else available(given_path("out", out), "codes.h5", "codes", force)
     weights = read_dictionary(dictionary, axes, dataset, connection)
-    shown = stack(images, normalize, weights, size, channels)
+    given = stack(images, normalize, weights, size, channels)
     _check_known(weights, threshold, stride)
     problem = Problem(
-        shown,
+        given,
         weights,
         positive("threshold", weights.threshold if threshold is None else threshold),
         whole_number("stride", weights.stride if stride is None else stride, 1),
@@ -132,16 +136,18 @@ def encode(
     )
     check(problem)
     log.info("%s", problem)
-    parts = with_progress(problem.solved(), problem.parts, f"coding {number_of_images(len(shown))}")
-    if path is None:
+    parts = with_progress(problem.solved(), problem.parts, f"coding {number_of_images(len(given))}")
+    if path is not None:
+        shape = (len(given), *problem.units)
+        with shown(quiet):
+            file.write(path, parts, given.names(), shape, weights.weights, problem.attributes)
+        return Codes(*file.read(path))
+    with shown(quiet):
         columns = zip(*((part.activity, part.gap, part.steps, part.active) for part in parts), strict=True)
         activity, *others = map(np.concatenate, columns)
-        ordered = np.ascontiguousarray(channels_first(activity, channels))
-        activity, gaps, taken, active = map(like(images), (ordered, *others))
-        return Codes(activity, gaps, taken, active, tuple(shown.names()))
-    shape = (len(shown), *problem.units)
-    file.write(path, parts, shown.names(), shape, weights.weights, problem.attributes)
-    return Codes(*file.read(path))
+    ordered = np.ascontiguousarray(channels_first(activity, channels))
+    activity, gaps, taken, active = map(like(images), (ordered, *others))
+    return Codes(activity, gaps, taken, active, tuple(given.names()))
 
 
 def _check_known(dictionary: Dictionary, threshold: float | None, stride: int | None) -> None:

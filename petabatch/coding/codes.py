@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from html import escape
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from petabatch.arrays import as_numpy
-from petabatch.errors import ResourceError, install
+from petabatch.errors import NotRecorded, ResourceError, install, unknown
 
 _LISTED = 8
 """Images in the table of a notebook."""
@@ -18,7 +19,17 @@ _LISTED = 8
 
 @dataclass(frozen=True, eq=False)
 class Codes:
-    """The result of `encode`."""
+    """The result of `encode`: `codes[n]` is the activity of an image, `codes.to_pandas()` a table of them.
+
+    Examples
+    --------
+    >>> images = np.eye(8)[None] * np.ones((3, 1, 1))
+    >>> codes = petabatch.encode(images, np.eye(8)[None], threshold=0.1, stride=8)
+    >>> len(codes), codes[0].shape, [code.shape for code in codes][2], codes[1:].shape
+    (3, (1, 1, 1), (1, 1, 1), (2, 1, 1, 1))
+    >>> codes.to_pandas().columns.to_list()
+    ['active', 'gap', 'steps']
+    """
 
     activity: Any
     """float32 `[n, ny / stride, nx / stride, features]`, of the library and on the device of the images, as
@@ -36,6 +47,27 @@ class Codes:
     def __len__(self) -> int:
         """Return the number of images."""
         return len(self.gap)
+
+    def __getitem__(self, index: Any) -> Any:
+        """Return the activity of an image by its number or name, or of several, as arrays are indexed.
+
+        Raises UnknownName if no image has this name, NotRecorded if there are no such images.
+        """
+        if isinstance(index, str):
+            if index not in self.names:
+                raise unknown("image", index, self.names)
+            index = self.names.index(index)
+        try:
+            return self.activity[index]
+        except (IndexError, TypeError, ValueError) as error:
+            raise NotRecorded(
+                f"index: there are no such images: {error}\n    found:    {index!r}\n"
+                f"    expected: a number from 0 to {len(self) - 1}, a name, or several numbers"
+            ) from None
+
+    def __iter__(self) -> Iterator[Any]:
+        """Yield the activity of each image."""
+        return (self.activity[number] for number in range(len(self)))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         """Return all activities as one array."""

@@ -190,10 +190,10 @@ def _size(size: Any) -> tuple[int, int]:
 def _other_channels(gallery: Gallery, shape: tuple[int, int, int], patches: tuple[int, ...]) -> InputError:
     name, channels = gallery.name(gallery.shapes.index(shape)), patches[3]
     hint = ""
-    if shape[2] == patches[1]:
-        hint = 'are the channels of the dictionary its second axis, as in PyTorch? axes = "oihw"'
-    elif shape[0] == channels:
+    if shape[0] == channels and not shape[2] == patches[1] < channels:
         hint = 'are the channels of the images their first axis, as in PyTorch? channels = "first"'
+    elif shape[2] == patches[1]:
+        hint = 'are the channels of the dictionary its second axis, as in PyTorch? axes = "oihw"'
     return InputError(
         f"{name}: images and dictionary have different numbers of channels\n"
         f"    found:    {shape[2]}, in an image of shape {list(shape)}\n"

@@ -10,6 +10,7 @@ for each block up to the next sync event:
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Generator, Iterator, Mapping
 from concurrent.futures import FIRST_EXCEPTION, Executor, Future, ThreadPoolExecutor, wait
@@ -64,6 +65,9 @@ _ONE_BLAS_THREAD = SharedContext(_one_thread_each)
 _POLL = 0.005
 """Seconds between polls of messages under way while lanes run."""
 
+_WORTH_WAKING = 2e-4
+"""Seconds of work for which it is worth while to wake a thread."""
+
 _PARTS = 4
 """Parts of the way to the next sync event in which the last lanes take turns."""
 
@@ -114,6 +118,8 @@ class Engine:
         self.groups = self._grouped[False]
         """Those that made the last steps."""
         self.workers = min(self.backend.workers, len(self.groups))
+        self._pace = math.inf
+        """Processor time of a step of all slices, in the last call of a few."""
         self._threads: tuple[Executor, ThreadpoolController]
 
     def _recorder(self, slices: range) -> Recorder:
@@ -299,14 +305,20 @@ class Engine:
         return found | {"kernels": self.warm_up.seconds}
 
     def _advance(self, pool: Executor, stop: int) -> None:
-        """Have all groups run to `stop`."""
-        self.groups = self._grouped[stop - self.step < self.plan.lane_steps]
+        """Have all groups run to `stop`; of few steps, this thread makes its share, or all of them."""
+        steps = stop - self.step
+        few = steps < self.plan.lane_steps
+        self.groups = self._grouped[few]
         waiting = deque((group, self.step) for group in self.groups)
         # Slices whose parts meet those of other ranks begin in the same order on all of them.
         turns = 1 < self.workers < len(self.groups) and self.features.group.size == 1
-        workers = [pool.submit(self._work, waiting, stop, turns) for _ in range(self.workers)]
+        here = few and self.device is None
+        helpers, spent = self._helpers(steps) if here else self.workers, self._spent
+        workers = [pool.submit(self._work, waiting, stop, turns) for _ in range(helpers)]
         reduction = self.updates.reduction
         try:
+            if here:
+                self._work(waiting, stop, turns)
             while reduction.pending and _busy(workers):
                 reduction.poll()
         finally:
@@ -314,6 +326,17 @@ class Engine:
         for error in failed:
             if error is not None:
                 raise error
+        if here:
+            self._pace = (self._spent - spent) / steps
+
+    def _helpers(self, steps: int) -> int:
+        """Return how many threads are worth waking to make a few steps with this one."""
+        return int(min(self.workers - 1, steps * self._pace / _WORTH_WAKING))
+
+    @property
+    def _spent(self) -> float:
+        """Processor time of the groups so far, in seconds."""
+        return sum(group.all[0].clock.spent.get("lane", 0.0) for group in self.groups)
 
     def _work(self, waiting: deque[tuple[Group, int]], stop: int, turns: bool) -> None:
         """Take groups and the steps they have reached, and advance them to `stop`, until none is left.

@@ -31,10 +31,12 @@ class Group:
         """The lanes that may rest before a display ends: all or none."""
         self._watches: list[Watch] = []
         self._steppers: list[Stepper] = []
-        self._kinds: list[list[Lane]] = []
-        """The lanes whose steppers are of one kind."""
+        self._kinds: list[Sequence[Lane]] = []
+        """The lanes that are advanced in one call: their steppers are of one kind."""
         self._different: list[Lane] = []
         """A lane of each plan that differs in more than numbers of the steps: most slices share one."""
+        self._quiet = range(0)
+        """Steps that were reached or passed after the last event, up to the next one, its stop."""
 
     @property
     def lanes(self) -> slice:
@@ -56,22 +58,31 @@ class Group:
             for lanes in self._kinds:
                 lanes[0].stepper.load_weights()
             while step < last:
-                self._begin(step)
-                stop = min(lane.next_event(step, last) for lane in self._different)
+                if step not in self._quiet:
+                    self._begin(step)
+                    event = min(lane.next_event(step, leader.plan.length) for lane in self._different)
+                    self._quiet = range(step + 1, event)
+                stop = min(self._quiet.stop, last)
                 with measure("steps"):
                     self._advance(step, stop)
                 step = stop
-                if any(update.due(step) for update in leader.plan.weight_updates):
-                    with measure("learning"):
-                        for lane in self._sound:
-                            with self._stopping(lane):
-                                lane.learning.learn(step)
-                if any(lane.observer.due(step) for lane in self._different):
-                    with measure("probes and output"):
-                        for lane in self._sound:
-                            lane.observer.record(step)
+                if step == self._quiet.stop:
+                    self._end(step)
                 if step == last or step % leader.ctx.display == 0:
                     self._check(step)
+
+    def _end(self, step: int) -> None:
+        """Learn from a step, and record it, where that is due."""
+        measure = self.all[0].clock.measure
+        if any(update.due(step) for update in self.all[0].plan.weight_updates):
+            with measure("learning"):
+                for lane in self._sound:
+                    with self._stopping(lane):
+                        lane.learning.learn(step)
+        if any(lane.observer.due(step) for lane in self._different):
+            with measure("probes and output"):
+                for lane in self._sound:
+                    lane.observer.record(step)
 
     def _check(self, step: int) -> None:
         """Raise NonFiniteError, or stop the slice, when a variable is not finite.
@@ -112,7 +123,8 @@ class Group:
         """Find out which lanes are alike, if any has another stepper."""
         steppers = [lane.stepper for lane in self.all]
         if steppers != self._steppers:
-            self._steppers, self._kinds = steppers, _alike(self.all)
+            self._steppers = steppers
+            self._kinds = [lanes for kind in _alike(self.all) for lanes in _calls(kind)]
             self._different = list({id(lane.plan.model or lane.plan): lane for lane in self.all}.values())
 
     def _begin(self, step: int) -> None:
@@ -127,7 +139,7 @@ class Group:
                     lane.show(step + 1)
 
     def _advance(self, first: int, last: int) -> None:
-        paused = {lane for lane in self.all if lane.failure is not None}
+        paused = set(self.all).difference(self._sound) if self.all[0].plan.tolerant else set()
         paused |= {lane for lane in self._resting if lane not in paused and lane.rests(first, last)}
         for lanes in self._kinds:
             moving = [lane for lane in lanes if lane not in paused] if paused else lanes
@@ -175,12 +187,19 @@ def _alike(lanes: Iterable[Lane]) -> list[list[Lane]]:
     return list(kinds.values())
 
 
+def _calls(lanes: Sequence[Lane]) -> Iterator[Sequence[Lane]]:
+    """Yield parts of lanes of one kind that are advanced in one call."""
+    method = lanes[0].plan.method
+    size = method.group_size(len(lanes), 1) if method.together > 1 else len(lanes)
+    yield from (lanes[first : first + size] for first in range(0, len(lanes), size))
+
+
 def groups(lanes: Sequence[Lane], backend: Backend, few: bool = False) -> Iterator[Group]:
     """Yield the lanes of each window, or groups of one kind that its method advances in one call.
 
-    These are as large as the threads of the backend let them be. Lanes that are advanced one after the other
-    have a group each, or as few groups as threads for `few` steps of each lane, which take no longer than a
-    call.
+    These are as large as the threads of the backend let them be, and lanes that are advanced one after the
+    other have a group each. For `few` steps of each lane, which take no longer than a call, there are as few
+    groups as threads.
     """
     windows: dict[int, list[Lane]] = {}
     others = []
@@ -193,7 +212,7 @@ def groups(lanes: Sequence[Lane], backend: Backend, few: bool = False) -> Iterat
     yield from map(Group, windows.values())
     for kind in _alike(others):
         method = kind[0].plan.method
-        size = -(-len(kind) // backend.workers) if few else 1
-        if method.together > 1:
-            size = method.group_size(len(kind), backend.workers)
+        size = method.group_size(len(kind), backend.workers) if method.together > 1 else 1
+        if few:
+            size = -(-len(kind) // backend.workers)
         yield from (Group(kind[first : first + size]) for first in range(0, len(kind), size))

@@ -96,6 +96,7 @@ class Rectified(Thresholded):
     Corresponds to PetaVision's ANNLayer.
     """
 
+    elsewhere: ClassVar[tuple[str, ...]] = ("relu",)
     graph_safe: ClassVar[bool] = True
     local: ClassVar[bool] = True
     type: Literal["rectified"] = "rectified"

@@ -47,8 +47,9 @@ class Live:
     def _wanted(self, sim: Any) -> tuple[str, ...]:
         known = [f"{probe}/{one}" for probe in sim.network.probes for one in sim[f"probes.{probe}"]]
         wanted = known if self.quantities is None else self.quantities
-        if not known or (unknown := [path for path in wanted if path not in known]):
-            found = unknown if known else []
+        unknown = [path for path in wanted if path not in known]
+        if unknown or not wanted:
+            found = unknown or wanted
             expected = ", ".join(known) or "a network with probes"
             raise ArgumentError("quantities", "there is no such quantity of a probe", found, expected)
         return tuple(wanted)

@@ -39,16 +39,17 @@ def changed(network: Network, path: str, value: Any) -> Network:
     Raises ArgumentError if the key is no number that may vary over time, or cannot have this value.
     """
     try:
-        values = np.asarray(value, float)
+        given = np.asarray(value)
     except (TypeError, ValueError):
-        raise ArgumentError(
-            path, "the value has the wrong type", value, "a number, or one for each slice"
-        ) from None
+        given = np.asarray(None)
+    if given.dtype.kind not in "fiu":
+        raise ArgumentError(path, "the value has the wrong type", value, "a number, or one for each slice")
+    values = given.astype(float)
     if values.ndim > 1:
         raise ArgumentError(path, "this is neither a number nor one for each slice", f"{list(values.shape)}")
     if path in network.over_time or (network.sweep is not None and path in network.sweep.columns):
-        given = "[over_time]" if path in network.over_time else "[sweep]"
-        raise ArgumentError(path, f"this key has its values from {given}", value)
+        source = "[over_time]" if path in network.over_time else "[sweep]"
+        raise ArgumentError(path, f"this key has its values from {source}", value)
     each = values.ndim == 1
     count = network.run.batch if each else None
     problem = problem_of_values(network, path, path, values.reshape(-1).tolist(), count, over_time=not each)

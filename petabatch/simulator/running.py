@@ -12,6 +12,7 @@ from petabatch.assembly import open_engine, open_evaluation
 from petabatch.engine.assembly import Assembly
 from petabatch.engine.finite import assert_finite, watched
 from petabatch.engine.images import Instead
+from petabatch.logs import shown
 from petabatch.network.slices import coordinates
 from petabatch.simulator.agreement import agreed
 from petabatch.simulator.records import Records
@@ -77,7 +78,8 @@ class Running:
         """
         engine = self.engine
         if not self._started:
-            self._stack.enter_context(engine.running())
+            with shown(False):  # kernels may be compiled
+                self._stack.enter_context(engine.running())
             self._started = True
         if self._records.began is None:
             self._records.began = self.step

@@ -27,7 +27,7 @@ from petabatch.results.in_memory import ResultsInMemory
 from petabatch.simulator import file
 from petabatch.simulator.agreement import agreed
 from petabatch.simulator.callbacks import Callbacks, callback
-from petabatch.simulator.interrupts import interrupts_after
+from petabatch.simulator.interrupts import Interrupts
 from petabatch.simulator.opened import Opened
 from petabatch.simulator.parts import KINDS, Part
 from petabatch.simulator.records import Recorded
@@ -331,16 +331,16 @@ class Simulator:
         self._opened.note(f"layers.{layer}")
 
     def _advance(self, until: int, progress: Progress | None = None) -> None:
-        with self._using():
+        with self._using(), Interrupts(self._comm) as interrupts:
             while self.n_steps < until:
                 stops = [until, self._live.next_stop(), self._callbacks.next(self.n_steps)]
-                with interrupts_after(self._comm):
-                    self._live.advance(min(stop for stop in stops if stop is not None))
+                self._live.advance(min(stop for stop in stops if stop is not None))
+                interrupts.answer()
                 if progress is not None:
                     latest = self._engine.recorder.latest
                     progress.update(self.n_steps, latest("total"), latest("fraction"))
                 for one in self._callbacks.due(self.n_steps):
-                    with agreed(self._comm):
+                    with agreed(self._comm), interrupts.at_once():
                         one.function(self)
 
     @contextmanager

@@ -128,6 +128,8 @@ class Part(Model):
     answers: ClassVar[tuple[str, ...]] = ()
     """Methods and properties by which exactly this class answers for itself: its subclasses do not inherit
     the answer, since what they override may make it wrong, but that of the abstract base class."""
+    elsewhere: ClassVar[tuple[str, ...]] = ()
+    """What other programs call the type, for hints."""
 
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
@@ -190,6 +192,14 @@ def _problems(error: ValidationError, model: type[Model], keys: dict[str, Any]) 
     from petabatch.spec.problems import problems  # which needs this module
 
     return problems(error, model, keys)
+
+
+def _hint(name: str, choices: dict[str, list[type[Part]]]) -> str:
+    """Return which type may be meant by a name that none has."""
+    elsewhere = {
+        other: one for one, parts in choices.items() for other in vars(parts[-1]).get("elsewhere", ())
+    }
+    return f"did you mean {elsewhere[name]}?" if name in elsewhere else did_you_mean(name, choices)
 
 
 def _subclasses(cls: type[Part]) -> Iterator[type[Part]]:
@@ -267,7 +277,7 @@ class OneOf:
                     "kind": self.base.kind,
                     "got": repr(value["type"]),
                     "expected": listed,
-                    "hint": did_you_mean(str(value["type"]), choices),
+                    "hint": _hint(str(value["type"]), choices),
                 },
             )
         built_in = [part for part in parts if part.__module__.partition(".")[0] == "petabatch"]

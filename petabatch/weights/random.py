@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -19,6 +19,7 @@ _RARE = 1e-3
 class Constant(Initial):
     """Values that are all alike."""
 
+    elsewhere: ClassVar[tuple[str, ...]] = ("ones", "zeros")
     type: Literal["constant"] = "constant"
     value: Finite
     """The value."""
@@ -46,6 +47,7 @@ class Constant(Initial):
 class Gaussian(Initial):
     """Independent, normally distributed weights."""
 
+    elsewhere: ClassVar[tuple[str, ...]] = ("normal", "randn")
     type: Literal["gaussian"] = "gaussian"
     mean: Finite = 0.0
     """Mean of the distribution."""
@@ -105,6 +107,7 @@ class Uniform(Initial):
     Source: PetaVision's `InitUniformRandomWeights.cpp:59-101`.
     """
 
+    elsewhere: ClassVar[tuple[str, ...]] = ("rand", "random")
     type: Literal["uniform"] = "uniform"
     low: Finite = 0.0
     """Lower bound."""

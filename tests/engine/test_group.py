@@ -23,6 +23,7 @@ from petabatch.probes import Optimality
 from petabatch.spec.network import Network, Until
 from petabatch.spec.parts import DISPLAY
 from petabatch.spec.schedule import Every
+from petabatch.threads import ThreadPool
 from support.networks import GivenWeights, collect, images, lca_network, simulate
 from support.random_runs import Arrays, on_ranks, states
 from support.recurrent import everything, in_groups, recurrent_network
@@ -205,3 +206,22 @@ def test_short_calls_arrange_a_group_once_on_each_thread(monkeypatch: pytest.Mon
     assert (
         arranged <= 4 * 2 + 1
     )  # at most four groups, of which each has been on both threads; one to compile
+
+
+def test_a_thread_is_woken_for_much_work_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    woken = 0
+    submit = ThreadPool.submit
+
+    def counted(*arguments: Any) -> Any:
+        nonlocal woken
+        woken += 1
+        return submit(*arguments)
+
+    with Simulator(recurrent_network(1, 8), threads=2) as sim:
+        sim.step()  # from it, the engine knows how long a step takes
+        monkeypatch.setattr(ThreadPool, "submit", counted)
+        for worth, expected in ((1e9, 0), (1e-12, 1)):
+            monkeypatch.setattr("petabatch.engine.engine._WORTH_WAKING", worth)
+            woken = 0
+            sim.step()
+            assert woken == expected

@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import threading
+import time
 import tracemalloc
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +25,8 @@ from petabatch.connections import Identity
 from petabatch.errors import ArgumentError, NonFiniteError, PartError, PetabatchError, UnknownName
 from petabatch.parallel.comm import Serial
 from petabatch.simulator import simulator, undo
-from petabatch.simulator.interrupts import interrupts_after
+from petabatch.simulator.interrupts import Interrupts
+from petabatch.simulator.running import Running
 from petabatch.spec.network import Network, Run
 from petabatch.spec.parts import Layer, StepContext
 from petabatch.variable import Array
@@ -534,5 +536,70 @@ def test_an_interrupt_of_another_rank_ends_the_steps_of_this_one() -> None:
         def any(self, flags: int) -> int:
             return flags | 1
 
-    with pytest.raises(KeyboardInterrupt), interrupts_after(Interrupted()):
-        pass
+    with pytest.raises(KeyboardInterrupt), Interrupts(Interrupted()) as interrupts:
+        interrupts.answer()
+
+
+@pytest.mark.usefixtures("handled")
+def test_the_same_interrupt_is_raised_once_where_its_signal_comes_later() -> None:
+    class Interrupted(Serial):
+        """Ranks of which another one has got the signal first."""
+
+        def any(self, flags: int) -> int:
+            threading.Timer(0.02, press).start()
+            return flags | 1
+
+    with pytest.raises(KeyboardInterrupt), Interrupts(Interrupted()) as interrupts:
+        interrupts.answer()
+    time.sleep(0.15)
+
+
+@pytest.fixture
+def handled() -> Iterator[None]:
+    """Have Python's own handler of Ctrl-C."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    signal.signal(signal.SIGINT, before)
+
+
+def press() -> None:
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+@pytest.mark.usefixtures("handled")
+def test_an_interrupt_between_blocks_of_steps_waits_for_all_ranks(
+    sim: Simulator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Raised on one rank at once, the others would wait for it forever."""
+    asked: list[int] = []
+    monkeypatch.setattr(Serial, "any", lambda self, flags: asked.append(flags) or flags)
+    stops = Running.next_stop
+
+    def next_stop(self: Running) -> int:
+        if self.step == 20:
+            press()
+        return stops(self)
+
+    monkeypatch.setattr(Running, "next_stop", next_stop)
+    with pytest.raises(KeyboardInterrupt):
+        sim.step(60)
+    assert asked == [0, 1]
+    assert sim.n_steps == 40
+
+
+@pytest.mark.usefixtures("handled")
+def test_an_interrupt_of_a_callback_is_not_put_off(sim: Simulator) -> None:
+    reached: list[int] = []
+
+    def pressed(sim: Simulator) -> None:
+        if sim.n_steps == 10:
+            press()
+        reached.append(sim.n_steps)
+
+    sim.callback(pressed, every=[10, 15])
+    with pytest.raises(KeyboardInterrupt):
+        sim.step(30)
+    assert (reached, sim.n_steps) == ([], 10)
+    sim.step(10)
+    assert (reached, sim.n_steps) == ([15], 20)

@@ -172,6 +172,7 @@ def public_calls(folder: Path) -> list[Call]:
     part = sim["V1"]
     draws = [(kind, draw_function(kind)) for kind in KINDS if not reason_against(kind, run)]
     grey = np.random.default_rng(4).random((2, 4, 4))
+    codes = petabatch.encode(grey, grey, 0.3, stride=2, steps=2, threads=1)
     fresh = iter(range(10**9))
 
     def new() -> Path:
@@ -182,6 +183,12 @@ def public_calls(folder: Path) -> list[Call]:
 
     def assign(name: Any, value: Any) -> None:
         part[name] = value
+
+    def assign_elements(index: Any, value: Any) -> None:
+        part["V"][index] = value
+
+    def live(quantities: Any) -> None:
+        plotting.live(quantities)(sim)
 
     def resume(**arguments: Any) -> Any:
         return petabatch.resume(**arguments)
@@ -234,6 +241,7 @@ def public_calls(folder: Path) -> list[Call]:
             steps=2,
             threads=1,
         ),
+        call("Codes[...]", codes.__getitem__, index=0),
         call("Simulator", made, Simulator.__init__, network=net, threads=1, mpi=False),
         call(
             "Simulator.from_run",
@@ -252,12 +260,14 @@ def public_calls(folder: Path) -> list[Call]:
         call("Simulator[...]", sim.__getitem__, Simulator.__getitem__),
         call("Part[...]", part.__getitem__, Part.__getitem__),
         call("Part[...] = ...", assign, assign, name="V", value=0),
+        call("StateArray[...] = ...", assign_elements, index=0, value=0),
         call("Part.gather", part.gather, name="V"),
         call("Results[...]", run.__getitem__, Results.__getitem__),
         call("Results.label", run.label),
         call("Results.layer", run.layer, name="V1"),
         call("Results.weights", run.weights),
         call("Results.probe", run.probe),
+        call("Results.spikes", run.spikes, layer="V1"),
         call("Results.codes", run.codes, name="V1"),
         call("Results.images", run.images, layer="V1"),
         call("Results.shown", run.shown, layer="image", display=1),
@@ -268,6 +278,7 @@ def public_calls(folder: Path) -> list[Call]:
         call("Series[...]", code.__getitem__, Series.__getitem__),
         *(call(f"plotting.{kind}", draw(function), function, run=run) for kind, function in draws),
         call("plotting.finish", plotting.finish, figure=plotting.energy(run), output=folder / "a.png"),
+        call("plotting.live", draw(live), plotting.live),
         call("plotting.described", plotting.described),
         call("plotting.psnr", plotting.psnr, image=grey, reconstruction=grey + 0.1),
         call(

@@ -6,6 +6,7 @@ import dataclasses
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import h5py
@@ -17,7 +18,9 @@ from scipy.io import savemat
 import petabatch
 from petabatch import coding
 from petabatch.coding.dictionary import read
-from petabatch.errors import InputError, StoppedEarly, StorageError
+from petabatch.engine.steppers.program import ProgramStepper
+from petabatch.errors import InputError, NotRecorded, StoppedEarly, StorageError, UnknownName
+from petabatch.logs import log
 from petabatch.session import RunSession
 from petabatch.storage.merge import merge
 from petabatch.storage.prune import prune
@@ -357,3 +360,39 @@ def test_images_that_cannot_be_read_are_all_named(tmp_path: Path) -> None:
         petabatch.encode(tmp_path, np.ones((2, 4, 4, 3)), 0.5, stride=1)
     assert "a.png: this file cannot be read" in str(raised.value)
     assert "b.png: this file cannot be read" in str(raised.value)
+
+
+def test_codes_are_indexed_by_numbers_and_names_and_iterated(tmp_path: Path) -> None:
+    images, dictionary = pictures(3), np.ones((2, 4, 4), np.float32)
+    dictionary[1, :2] = -1
+    for out in (None, tmp_path / "codes.h5"):
+        codes = petabatch.encode(images, dictionary, 0.1, stride=4, threads=1, out=out)
+        whole = np.asarray(codes)
+        assert len(codes) == len(whole) == 3
+        np.testing.assert_array_equal(codes[1], whole[1])
+        np.testing.assert_array_equal(codes[codes.names[2]], whole[2])
+        np.testing.assert_array_equal(codes[-1], whole[2])
+        np.testing.assert_array_equal(codes[1:], whole[1:])
+        np.testing.assert_array_equal(list(codes), whole)
+        assert codes.to_pandas().index.to_list() == list(codes.names)
+        with pytest.raises(UnknownName, match=r"did you mean images\[1\]"):
+            codes["image[1]"]
+        with pytest.raises(NotRecorded, match=r"(?s)found:    3.*from 0 to 2"):
+            codes[3]
+        assert isinstance(NotRecorded(""), IndexError)
+
+
+def test_the_first_call_says_that_it_compiles(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(log, "handlers", [])
+    monkeypatch.setattr(log, "propagate", False)  # as in a program that configures no logging
+    monkeypatch.setattr("petabatch.engine.warm_up.PATIENCE", 0.05)
+    monkeypatch.setattr(ProgramStepper, "warm_up", lambda self: time.sleep(0.3))
+    for quiet in (True, False):
+        petabatch.encode(pictures(2), np.ones((1, 4, 4)), 0.1, stride=4, threads=1, quiet=quiet)
+        assert ("compiling kernels, for up to a minute" in capsys.readouterr().err) == (not quiet)
+
+
+def pictures(count: int) -> np.ndarray:
+    return np.random.default_rng(5).random((count, 8, 8))

@@ -163,7 +163,8 @@ class ProgramStepper(Stepper):
                     one.slice.margins.begin(first, last)
         columns = len(self.probes.columns)
         watched = np.zeros((last - first, columns), bool)
-        watched[self.probes.due(first, last)] = True
+        if columns:
+            watched[self.probes.due(first, last)] = True
         found = np.zeros((len(slices), last - first, columns))
         if self.looks_inside:
             self._run_with_looks(slices, first, last, new_image, watched, found)
@@ -173,8 +174,7 @@ class ProgramStepper(Stepper):
         self.compiled.list_active(sections, first)
         if not between:
             self.compiled.advance(space, sections[0], first, last, last, new_image, watched, found)
-            for one in slices:
-                one._reach(first, last)
+            self._reach(slices, first, last)
             return found.swapaxes(0, 1)
         for number, step in enumerate(range(first + 1, last + 1)):
             sums, new = np.zeros((len(slices), 1, columns)), new_image and number == 0
@@ -185,8 +185,7 @@ class ProgramStepper(Stepper):
                 if after is not None:
                     after.advance(step)
             found[:, number] = sums[:, 0]
-            for one in slices:
-                one._reach(step - 1, step)
+            self._reach(slices, step - 1, step)
         return found.swapaxes(0, 1)
 
     def _run_with_looks(
@@ -213,8 +212,7 @@ class ProgramStepper(Stepper):
             stopped = [int(one.slice.look[STOPPED]) for one in mine]
             made = min((at for at in stopped if at), default=last)
             found[moving, step - first : made - first] = part[:, : made - step]
-            for one in mine:
-                one._reach(step, made)
+            self._reach(mine, step, made)
             moving, step = [n for n, at in zip(moving, stopped, strict=True) if not at], made
 
     def _joined_with(self, slices: Sequence[ProgramStepper], space: Workspace) -> Joined:
@@ -243,10 +241,12 @@ class ProgramStepper(Stepper):
             self._joined[space] = known = Joined(slices, sections, between)
         return known
 
-    def _reach(self, first: int, last: int) -> None:
-        """Count steps first+1 .. last."""
-        self._made += last - first
-        self.reached = last
+    @staticmethod
+    def _reach(slices: Sequence[ProgramStepper], first: int, last: int) -> None:
+        """Count steps first+1 .. last of slices."""
+        for one in slices:
+            one._made += last - first
+            one.reached = last
 
     def materialise(self) -> None:
         """Bring V of lazily evaluated codes up to date, on any thread."""
