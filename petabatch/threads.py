@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import copy_context
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, ParamSpec, TypeVar
+
+from threadpoolctl import ThreadpoolController
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+def thread_pools() -> ThreadpoolController:
+    """Return the thread pools of BLAS and OpenMP in this process."""
+    return _thread_pools(len(sys.modules))  # libraries come with modules; to look for them takes milliseconds
+
+
+@lru_cache(maxsize=1)
+def _thread_pools(modules: int) -> ThreadpoolController:
+    return ThreadpoolController()
 
 
 class SharedContext:

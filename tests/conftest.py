@@ -9,12 +9,11 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
 from petabatch.stop_signals import WATCHED
-from support.commands import BIN, SMALL, Command
+from support.commands import BIN, Command, write_small
 from support.forked import environment_is_changed, forked, forked_ranks
 from support.processes import PATIENCE
 
@@ -45,12 +44,7 @@ def process_as_before() -> Iterator[None]:
 @pytest.fixture
 def small(tmp_path: Path) -> Path:
     """A params file that learns a few features from random images in a second."""
-    rng = np.random.default_rng(3)
-    images = rng.normal(size=(7, 12, 12, 3))
-    np.save(tmp_path / "images.npy", (images + np.roll(images, 1, axis=2)).astype(np.float32))
-    file = tmp_path / "small.toml"
-    file.write_text(SMALL)
-    return file
+    return write_small(tmp_path)
 
 
 @pytest.fixture

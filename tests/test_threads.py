@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import ModuleType
 
 import numpy as np  # noqa: F401  (whose BLAS is limited)
 import pytest
 from threadpoolctl import ThreadpoolController, threadpool_info, threadpool_limits
 
 from petabatch.engine import engine
-from petabatch.threads import SharedContext
+from petabatch.threads import SharedContext, thread_pools
 
 
 def test_the_first_enters_it_and_the_last_leaves_it_in_any_order() -> None:
@@ -35,6 +37,13 @@ def test_the_first_enters_it_and_the_last_leaves_it_in_any_order() -> None:
         raise ValueError("inside")
     assert events[2:] == ["third enters", "left"]
     assert not shared.inside
+
+
+def test_thread_pools_are_looked_for_again_once_modules_are_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = thread_pools()
+    assert thread_pools() is before
+    monkeypatch.setitem(sys.modules, "a_library", ModuleType("a_library"))
+    assert thread_pools() is not before
 
 
 def test_blas_has_one_thread_as_long_as_any_run_goes_on() -> None:

@@ -41,7 +41,7 @@ from petabatch.parallel.blocking_io import BlockingIO
 from petabatch.parallel.comm import Comm, share
 from petabatch.parallel.cores import lane_threads
 from petabatch.spec.parts import Probe
-from petabatch.threads import SharedContext
+from petabatch.threads import SharedContext, thread_pools
 
 WAITING = "waiting for images"
 """Activity in which lanes wait for images that are being read ahead."""
@@ -243,14 +243,13 @@ class Engine:
         self._open_recorder(initial=self.step == 0)
         if self.step == 0:
             self._record_initial()
-        libraries = ThreadpoolController()
         with (
             self.backend.pool() as pool,
             self._shared_slices(),
             closing(self.recorder),
             closing(self.backend),
         ):
-            self._threads = pool, libraries
+            self._threads = pool, thread_pools()
             with self.computing(), self.warm_up:
                 for lane in {lane.plan.method.decision: lane for lane in self.lanes}.values():
                     self.warm_up.wait_for(pool.submit(lane.stepper.warm_up))

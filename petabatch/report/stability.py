@@ -13,12 +13,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from petabatch.engine.state import State
 from petabatch.kernels.array import ArrayKernels
 from petabatch.network.graph import Edge, Graph
 from petabatch.random import stream
+from petabatch.threads import thread_pools
 from petabatch.variable import Array, Border
 
 WITHIN_ONE_PERCENT = 10.0
@@ -89,7 +89,7 @@ def curvature(operator: Callable[[Array], Array | None], shape: tuple[int, ...])
     start = stream(0, "power iteration").normal(size=(1, *shape)).astype(np.float32)
     vector, before = start / np.linalg.norm(start), np.zeros_like(start)
     diagonal, off_diagonal, value = [], [0.0], 0.0
-    with threadpool_limits(1):  # threads would wait for each other longer than they compute
+    with thread_pools().limit(limits=1):  # threads would wait for each other longer than they compute
         for _ in range(50):
             image = operator(vector)
             if image is None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 import sys
 import traceback
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
-from importlib.metadata import entry_points
+from functools import lru_cache, partial
+from importlib.metadata import EntryPoints, entry_points
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ def import_plugins(data: dict[str, Any], folder: Path, execute: bool = True) -> 
     resumed runs. Any other entry is the name of a module. Without `execute`, those listed are not imported.
     """
     found = []
-    for point in entry_points(group="petabatch.plugins"):
+    for point in _installed(tuple((entry, _changed(entry)) for entry in sys.path)):
         found += _import_problems(point.load, point.value)
     names = data.get("plugins")
     for number, name in enumerate(names if isinstance(names, list) else ()):
@@ -44,6 +45,20 @@ def import_plugins(data: dict[str, Any], folder: Path, execute: bool = True) -> 
             hint = did_you_mean(path.name, files)
             found.append(Problem("plugins", "there is no such plug-in file", str(path), hint=hint))
     return found
+
+
+@lru_cache(maxsize=1)
+def _installed(path: tuple[tuple[str, int], ...]) -> EntryPoints:
+    """Return the installed plug-ins; to look for them among all packages takes milliseconds."""
+    return entry_points(group="petabatch.plugins")
+
+
+def _changed(folder: str) -> int:
+    """Return when something was last installed in a folder of `sys.path`."""
+    try:
+        return os.stat(folder).st_mtime_ns
+    except OSError:
+        return 0
 
 
 def below_current_directory(file: Path) -> bool:

@@ -10,12 +10,12 @@ import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from threadpoolctl import threadpool_info
-
+from petabatch.threads import thread_pools
 from petabatch.version import __version__
 
 PROCESSOR = ("BLAS", "CPU", "CPU features", "kernels for")
@@ -79,8 +79,12 @@ def _utf8(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def library_versions() -> dict[str, str]:
-    """Return the versions of Python, HDF5 and the installed packages that can affect results."""
+@cache
+def library_versions() -> Mapping[str, str]:
+    """Return the versions of Python, HDF5 and the installed packages that can affect results.
+
+    Looked up once: packages installed while a process runs are not those that it has loaded.
+    """
     from h5py.version import hdf5_version
 
     versions = {"python": platform.python_version(), "hdf5": hdf5_version}
@@ -94,7 +98,7 @@ def library_versions() -> dict[str, str]:
 
 def blas_libraries() -> list[str]:
     """Return name, version and CPU kernels of each BLAS library loaded by this process."""
-    loaded = (entry for entry in threadpool_info() if entry["user_api"] == "blas")
+    loaded = (entry for entry in thread_pools().info() if entry["user_api"] == "blas")
     return sorted(
         f"{entry['internal_api']} {entry['version']} {entry.get('architecture', 'unknown kernels')}"
         for entry in loaded
@@ -171,7 +175,13 @@ def commit() -> str | None:
     try:
         return (package / "COMMIT").read_text(encoding="utf-8").strip()  # written by hatch_build.py
     except OSError:
-        return git_hash(package)
+        return _checked_out(package)
+
+
+@cache
+def _checked_out(package: Path) -> str | None:
+    """Return the commit of the checkout as it is when the process first asks: that of the loaded code."""
+    return git_hash(package)
 
 
 def git_hash(folder: Path) -> str | None:

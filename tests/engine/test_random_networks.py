@@ -37,7 +37,7 @@ def test_a_stepper_that_differs_is_found(tmp_path: Path, monkeypatch: pytest.Mon
         arguments[-1][...] *= 1.001
 
     monkeypatch.setattr(Linear, "update", wrong)
-    found = next(Campaign(tmp_path, seed=3, share=-1.0).go(8))
+    found = next(Campaign(tmp_path, seed=0, share=-1.0).go(8))
     assert "dense: step" in found
 
 

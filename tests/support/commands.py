@@ -92,6 +92,15 @@ every = "1 display"
 """
 
 
+def write_small(folder: Path) -> Path:
+    """Write the params file, with its images, to a folder."""
+    images = np.random.default_rng(3).normal(size=(7, 12, 12, 3))
+    np.save(folder / "images.npy", (images + np.roll(images, 1, axis=2)).astype(np.float32))
+    file = folder / "small.toml"
+    file.write_text(SMALL)
+    return file
+
+
 def alone(file: Path, out: str, *settings: str, threads: int = 1) -> Path:
     """Run a params file in this process, without the seconds a fresh one takes to begin."""
     path = file.parent / out

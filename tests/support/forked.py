@@ -15,17 +15,21 @@ import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import cache
+from multiprocessing import forkserver
 from multiprocessing.connection import wait
 from pathlib import Path
 from types import ModuleType
 
 import matplotlib
+import pytest
 
 from support.mpirun import launcher
 from support.processes import PATIENCE
 
+TESTS = str(Path(__file__).parents[1])
 _SERVER = multiprocessing.get_context("forkserver")
-_SERVER.set_forkserver_preload(["petabatch.cli", "petabatch.simulation", "matplotlib.pyplot", __name__])
+_SERVER.set_forkserver_preload(["support.fork_server"])
 _OWN = {"PYTEST_CURRENT_TEST", "PYTEST_VERSION", "PYTHONDONTWRITEBYTECODE"}
 """Variables that say nothing to a command."""
 
@@ -47,6 +51,14 @@ def _environment() -> dict[str, str]:
 
 
 _BEFORE = _environment()
+
+
+@cache
+def _start_server() -> None:
+    """Let the server find modules of the tests: Python 3.11 does not pass `sys.path` on to it."""
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("PYTHONPATH", TESTS, prepend=os.pathsep)
+        forkserver.ensure_running()
 
 
 def environment_is_changed() -> bool:
@@ -77,6 +89,7 @@ def forked_code_on_ranks(ranks: int, *arguments: str | Path) -> subprocess.Compl
 def _forked_ranks(
     ranks: int, work: Callable[[Sequence[str]], None], command: Sequence[str], folder: Path
 ) -> subprocess.CompletedProcess[str]:
+    _start_server()
     with tempfile.TemporaryDirectory() as place, socket.socket(socket.AF_UNIX) as server:
         address = str(Path(place, "ranks"))
         server.bind(address)
@@ -148,6 +161,7 @@ def _begin_rank(
 def _forked(
     work: Callable[[Sequence[str]], None], command: Sequence[str], folder: Path
 ) -> subprocess.CompletedProcess[str]:
+    _start_server()
     with tempfile.TemporaryDirectory() as place:
         streams = [Path(place, name) for name in ("stdout", "stderr")]
         process = _SERVER.Process(target=_begin, args=(work, command, folder, streams))

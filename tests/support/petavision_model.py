@@ -7,6 +7,7 @@ Every array of the result has one entry for each step from 0 (norms and time sca
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -133,16 +134,22 @@ def scaled(p: dict[str, Any], scale: float, most: float, before: float, energy: 
 
 
 def units(p: dict[str, Any], beyond: bool) -> Any:
-    """Yield each unit of V1's grid, with its halo if `beyond`: its place, the unit it shows, its patch."""
-    s, size = p["stride"], p["patch"]
-    my, mx = p["ny"] // s, p["nx"] // s
+    """Return each unit of V1's grid, with its halo if `beyond`: its place, the unit it shows, its patch."""
+    return _units(p["ny"], p["nx"], p["stride"], p["patch"], beyond)
+
+
+@cache
+def _units(ny: int, nx: int, s: int, size: int, beyond: bool) -> Any:
+    found = []
+    my, mx = ny // s, nx // s
     halo = (size // s) // 2 if beyond else 0
     for y in range(-halo, my + halo):
         for x in range(-halo, mx + halo):
             show = (folded(y, my), folded(x, mx))
             rows = s * y - (size - s) // 2 + np.arange(size)
             columns = s * x - (size - s) // 2 + np.arange(size)
-            yield (y, x), show, rows, columns
+            found.append(((y, x), show, rows, columns))
+    return found
 
 
 def folded(i: Any, n: int) -> Any:
@@ -176,10 +183,8 @@ def synthesize(p: dict[str, Any], w: np.ndarray, a: np.ndarray) -> np.ndarray:
     out = np.zeros((p["nbatch"], p["ny"], p["nx"], p["nfin"]))
     for place, show, rows, columns in units(p, p["v1_mirror"]):
         patch = np.einsum("bf,fyxc->byxc", a[:, show[0], show[1]], patch_of(p, w, place))
-        for i, y in enumerate(rows):
-            for j, x in enumerate(columns):
-                if 0 <= y < p["ny"] and 0 <= x < p["nx"]:
-                    out[:, y, x] += patch[:, i, j]
+        i, j = np.nonzero(inside(p, rows, columns))
+        out[:, rows[i], columns[j]] += patch[:, i, j]
     return out
 
 

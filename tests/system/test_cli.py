@@ -87,14 +87,14 @@ def test_a_signal_stops_with_exit_3_and_resume_gives_the_same_bits(
     small: Path, petabatch: Command, number: signal.Signals
 ) -> None:
     held, gate = with_gate(small, 30)
-    process = start(held, "cut", "-s", "run.displays=40")
+    process = start(held, "cut", "-s", "run.displays=9")
     wait_for_checkpoint(small.parent / "cut", 30, process)
     process.send_signal(number)
     gate.unlink()
     assert process.wait(PATIENCE) == 3
     assert "stopped" in describe(small.parent / "cut")
     assert petabatch("resume", "cut", "-q").returncode == 0
-    expected = contents(alone(small, "whole", "run.displays=40") / "run.h5")
+    expected = contents(alone(small, "whole", "run.displays=9") / "run.h5")
     assert contents(small.parent / "cut" / "run.h5") == expected
 
 
@@ -256,7 +256,7 @@ def test_a_full_disk_keeps_the_last_checkpoint(small: Path, petabatch: Command, 
     if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=700k", "none", disk], check=False).returncode:
         pytest.skip("tmpfs cannot be mounted here")
     try:
-        more = ("run.displays=60", "output.layers.V1.every=1")
+        more = ("run.displays=20", "output.layers.V1.every=1")
         failed = petabatch("run", small, "--out", disk / "out", *set_all(*more))
         assert failed.returncode == 1
         assert "No space left" in failed.stderr
@@ -300,10 +300,12 @@ def start(small: Path, out: str, *arguments: str) -> subprocess.Popen[bytes]:
 def test_a_running_run_is_neither_resumed_nor_replaced_by_another_process(
     small: Path, petabatch: Command
 ) -> None:
-    process = start(small, "out", "-s", "run.displays=100000")
+    held, gate = with_gate(small, 20)
+    process = start(held, "out")
     wait_for_checkpoint(small.parent / "out", 20, process)
     both = petabatch("resume", "out"), petabatch("run", small, "--out", "out", "--force")
     process.terminate()
+    gate.unlink()
     assert process.wait(PATIENCE) == 3
     for refused in both:
         assert refused.returncode == 1

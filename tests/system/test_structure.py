@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 
@@ -16,13 +17,16 @@ PACKAGE = Path(petabatch.__file__).parent
 STEPPERS = PACKAGE / "engine" / "steppers"
 
 
-def sources() -> Iterator[tuple[Path, ModuleType, ast.Module]]:
-    """Yield every module outside of the steppers' room."""
+@cache
+def sources() -> list[tuple[Path, ModuleType, ast.Module]]:
+    """Return every module outside of the steppers' room."""
+    found = []
     for path in sorted(PACKAGE.rglob("*.py")):
         if STEPPERS in path.parents or path.name == "__main__.py":
             continue
         name = ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__")
-        yield path, importlib.import_module(name), ast.parse(path.read_text())
+        found.append((path, importlib.import_module(name), ast.parse(path.read_text())))
+    return found
 
 
 def types_asked_for(tree: ast.Module) -> Iterator[tuple[int, ast.expr]]:

@@ -18,7 +18,7 @@ from petabatch.waves import plan, session
 from petabatch.waves.chunk import Chunk
 from petabatch.waves.finished import Points
 from petabatch.waves.run import join, run_chunk
-from support.commands import Command, alone
+from support.commands import Command, alone, write_small
 
 FROZEN = ("connections.dictionary.learn.every='never'", "run.displays=2")
 KEY = "layers.V1.threshold"
@@ -47,10 +47,10 @@ def assert_same(found: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -
         assert found[name].tobytes() == values.tobytes(), name
 
 
-@pytest.fixture
-def whole(small: Path) -> dict[str, np.ndarray]:
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, np.ndarray]:
     """What five points in one batch record."""
-    return recorded(swept(small, "whole", SWEEP))
+    return recorded(swept(write_small(tmp_path_factory.mktemp("batch")), "whole", SWEEP))
 
 
 @pytest.mark.parametrize("wave", [1, 2, 7])
