@@ -14,6 +14,8 @@ from petabatch.variable import Array
 
 _AXES = {"pre": (-3, -2, -1), "post": (-6, -5, -4, -3, -2)}
 _ALL = (-6, -5, -4, -3, -2, -1)
+_ROUNDING = 64
+"""Units in the last place that weights may differ by, or sums differ from zero by, because of rounding."""
 
 
 class Unchanged(Normalize):
@@ -157,7 +159,7 @@ class Max(Trimmed):
 class Sum(Scaling):
     """Sum of `strength`: W = strength W / sum W.
 
-    Units that sum to zero are left unchanged. Source: PetaVision's `NormalizeSum.cpp:69`.
+    Units that sum to zero, up to rounding, are left unchanged. Source: PetaVision's `NormalizeSum.cpp:69`.
     """
 
     type: Literal["sum"] = "sum"
@@ -165,14 +167,16 @@ class Sum(Scaling):
     """Sum of each unit after normalisation."""
 
     def size(self, weights: Array, xp: Any) -> Array:
-        """Return the sum of each unit."""
-        return weights.sum(axis=self.axes, keepdims=True, dtype=float)
+        """Return the sum of each unit, 0 where it is no larger than rounding of its weights."""
+        total = weights.sum(axis=self.axes, keepdims=True, dtype=float)
+        sizes = abs(weights).sum(axis=self.axes, keepdims=True, dtype=float)
+        return xp.where(abs(total) <= _rounding(weights, xp) * sizes, 0.0, total)
 
 
 class ContrastZeroMean(Unitwise):
     """Zero mean and fixed contrast: W = strength (W - mean) / deviation for each unit.
 
-    Constant units are left unchanged. PetaVision (`NormalizeContrastZeroMean.cpp:104-178`) instead skips
+    Units that are constant up to rounding are left unchanged. PetaVision (`NormalizeContrastZeroMean.cpp:104-178`) instead skips
     units whose sum is zero, and thereby those that are already normalised.
     """
 
@@ -182,11 +186,17 @@ class ContrastZeroMean(Unitwise):
 
     def apply(self, weights: Array, xp: Any) -> None:
         """Normalise in place."""
-        flat = weights.max(axis=self.axes, keepdims=True) == weights.min(axis=self.axes, keepdims=True)
+        least, most = (one(axis=self.axes, keepdims=True) for one in (weights.min, weights.max))
+        flat = most - least <= _rounding(weights, xp) * xp.maximum(abs(least), abs(most))
         centred = weights - weights.mean(axis=self.axes, keepdims=True, dtype=float)
         deviation = xp.sqrt(xp.square(centred).mean(axis=self.axes, keepdims=True))
         scale = self.strength / xp.where(flat, 1.0, deviation)
         weights[...] = xp.where(flat, weights, scale * centred)
+
+
+def _rounding(weights: Array, xp: Any) -> float:
+    """Return the relative difference of weights that rounding alone may make."""
+    return _ROUNDING * float(xp.finfo(weights.dtype).eps)
 
 
 def _l2_norm(weights: Array, axes: tuple[int, ...], xp: Any) -> Array:

@@ -277,6 +277,25 @@ def test_units_of_zeros_are_left_alone(normaliser: Normalize) -> None:
     assert np.isfinite(weights).all()
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_rounding_of_weights_is_not_taken_for_their_contrast_or_their_sum(dtype: str) -> None:
+    weights = np.full((1, 1, 1, 2, 3, 3, 2), 0.7, dtype)
+    weights[0, 0, 0, 0, 0] = np.nextafter(weights[0, 0, 0, 0, 0], 1)
+    weights[0, 0, 0, 1, 0, 0, 0] = 0.8
+    start = weights.copy()
+    ContrastZeroMean().apply(weights, np)
+    assert np.array_equal(weights[0, 0, 0, 0], start[0, 0, 0, 0])
+    np.testing.assert_allclose(weights[0, 0, 0, 1].std(), 1, rtol=1e-5)
+    weights = random_weights((1, 1, 1, 2, 3, 3, 2)).astype(dtype)
+    weights[..., 1] = -weights[..., 0]
+    weights[0, 0, 0, 0, 0, 0, 0] = np.nextafter(weights[0, 0, 0, 0, 0, 0, 0], 9)
+    weights[0, 0, 0, 1, 0, 0, 0] += 0.1
+    start = weights.copy()
+    Sum().apply(weights, np)
+    assert np.array_equal(weights[0, 0, 0, 0], start[0, 0, 0, 0])
+    np.testing.assert_allclose(weights[0, 0, 0, 1].sum(), 1, rtol=1e-4)
+
+
 def test_max_leaves_units_without_a_positive_weight_alone() -> None:
     weights = -np.abs(random_weights((1, 1, 1, 2, 2, 2, 2)))
     start = weights.copy()
