@@ -13,10 +13,10 @@ from petabatch.engine.gpu.choose import choose
 from petabatch.engine.grid_split import GridSplit
 from petabatch.engine.row_split import RowSplit
 from petabatch.kernels.cuda.device import Device
+from petabatch.lazy_property import lazy_property
 from petabatch.network.build import build
 from petabatch.network.capacity import check_capacity
 from petabatch.network.plan import Plan, schedule
-from petabatch.once import once
 from petabatch.parallel.comm import Comm, Serial, share
 from petabatch.parallel.grid import Grid, grid
 from petabatch.spec.network import Network
@@ -88,13 +88,13 @@ class Assembly:
         limits = None if self.device is None else self.device.limits
         return replace(self, plan=schedule(build(network), limits))
 
-    @once
+    @lazy_property
     def place(self) -> Grid:
         """The place of this rank among those with other slices and other parts of them; collective."""
         parallel = self.network.parallel
         return grid(self.comm, parallel.batch, parallel.parts, parallel.keys)
 
-    @once
+    @lazy_property
     def features(self) -> Features:
         """What this rank has of its slices; collective."""
         rows, split = self.network.parallel.rows > 1, self.network.parallel.features > 1

@@ -112,17 +112,26 @@ class Observer:
         """Return the `total` of a probe at the end of `step`, `[lanes]`, the same on all ranks of a group."""
         features, weights = self.signals.features, self.stepper.probes.energies.get(probe)
         if features.group.size == 1 or weights is None:
-            return host(self.measure(probe, step)["total"])
+            return self._agreed(host(self.measure(probe, step)["total"]))
         mine = np.atleast_1d(self.stepper.sums(step) @ np.array(weights))
         total = np.empty_like(mine)
         features.add_shares(mine, total, self.lanes.start)
         return total
 
     def gap(self, step: int) -> Array:
-        """Return the relative duality gap that says whether a slice may rest, `[lanes]`."""
+        """Return the relative duality gap that says whether a slice may rest, `[lanes]`, as `energy` does."""
         probe = certificate(self.plan.graph.network)
         assert probe is not None
-        return host(self.measure(probe, step)[QUANTITY])
+        return self._agreed(host(self.measure(probe, step)[QUANTITY]))
+
+    def _agreed(self, measured: np.ndarray) -> np.ndarray:
+        """Return what one of the ranks that share slices has measured: processors may round it differently."""
+        features = self.signals.features
+        if features.group.size == 1:
+            return measured
+        mine = np.ascontiguousarray(measured) if features.writes else np.zeros_like(measured)
+        features.add_shares(mine, agreed := np.empty_like(measured), self.lanes.start)
+        return agreed
 
     def variable(self, layer: str, name: str, step: int) -> Array:
         """Return a variable of a layer; of the activity that of `step`."""

@@ -47,6 +47,7 @@ def renumbered(program: Program, graph: Graph, model: Graph) -> Program:
         sources = tuple(
             replace(s, factor=factors[name, s.key]) if (name, s.key) in factors else s for s in one.sources
         )
-        return replace(one, rule=rule, sources=sources)
+        same = rule is one.rule and sources == one.sources
+        return one if same else replace(one, rule=rule, sources=sources)
 
     return replace(program, operations=tuple(map(changed, program.operations)))

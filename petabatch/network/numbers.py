@@ -57,7 +57,8 @@ def value_of(network: Network, path: str) -> float | None:
 
 def is_plain(network: Network, path: str) -> bool:
     """Return whether a number of a key path is valid if it is finite, and changes only numbers of steps."""
-    kind, name, *keys = path.split(".")
+    kind, _, rest = path.partition(".")
+    name, *keys = rest.split(".")
     tables: Mapping[str, Layer | Connection]
     tables = network.layers if kind == "layers" else network.connections if kind == "connections" else {}
     return name in tables and tables[name].plain(keys)
@@ -65,7 +66,7 @@ def is_plain(network: Network, path: str) -> bool:
 
 def is_source(network: Network, path: str) -> bool:
     """Return whether a key path is that of the images of a layer, on which its steps do not depend."""
-    kind, name, key, *_ = (*path.split("."), "")
+    kind, name, key, *_ = (*path.split("."), "", "")
     return kind == "layers" and key == "source" and network.layers[name].images is not None
 
 

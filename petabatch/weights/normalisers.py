@@ -176,8 +176,9 @@ class Sum(Scaling):
 class ContrastZeroMean(Unitwise):
     """Zero mean and fixed contrast: W = strength (W - mean) / deviation for each unit.
 
-    Units that are constant up to rounding are left unchanged. PetaVision (`NormalizeContrastZeroMean.cpp:104-178`) instead skips
-    units whose sum is zero, and thereby those that are already normalised.
+    Units that are constant up to rounding are left unchanged. PetaVision
+    (`NormalizeContrastZeroMean.cpp:104-178`) instead skips units whose sum is zero, and thereby those that
+    are already normalised.
     """
 
     type: Literal["contrast_zero_mean"] = "contrast_zero_mean"

@@ -85,6 +85,19 @@ def test_a_value_that_is_not_finite_is_named() -> None:
         build(swept({"layers.units.parameters.J": (1.0, 2.0)}))
 
 
+@pytest.mark.parametrize("path", ["tau", "layers", "layers.units", "layers.other.tau"])
+def test_a_key_path_that_leads_to_no_number_is_named(path: str) -> None:
+    with pytest.raises(ParamsError, match=path):
+        build(swept({path: (1.0, 2.0)}))
+
+
+def test_tables_are_made_once_also_beyond_the_plans_that_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("petabatch.engine.steppers.MOST_PLANS", 2)
+    engine = Engine(schedule(build(swept({CURRENT: tuple(np.linspace(0.1, 0.8, 8))}))), Serial(), 1)
+    rows = {id(lane.stepper.tables.rows) for lane in engine.lanes}
+    assert len(rows) <= 4  # one for each time that plans were forgotten
+
+
 def test_a_subclass_does_not_inherit_which_numbers_are_plain() -> None:
     class Own(Neurons):
         type: Literal["own neurons"] = "own neurons"

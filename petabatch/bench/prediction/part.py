@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from petabatch.engine.assembly import Assembly
-from petabatch.once import once
+from petabatch.lazy_property import lazy_property
 from petabatch.parallel.comm import Serial
 from petabatch.parallel.grid import Grid
 
@@ -24,7 +24,7 @@ class LonePart(Assembly):
 
     part: int = 0
 
-    @once
+    @lazy_property
     def place(self) -> Grid:
         """All slices, and one part of them."""
         return Grid(self.comm, self.comm, _Alone(self.part, self.network.parallel.parts))

@@ -33,7 +33,7 @@ class StepperMaker:
         self._kinds: list[Tables] = []
         """Programs of which no two are alike."""
         self._programs: dict[int, Tabulated] = {}
-        """Those that were not made from the program of another plan, by their plan."""
+        """Programs from which those of other plans are made, by the plan that these are modelled on."""
         self._pages = Pages()
 
     def __call__(self, plan: Plan, bound: Binding) -> Stepper:
@@ -51,11 +51,11 @@ class StepperMaker:
         if plan.method.stepper != "program":
             return _STEPPERS[plan.method.stepper]
         features = bound.signals.features
-        made = self._programs.get(id(plan.model))
+        made = self._programs.get(id(plan.model or plan))
         found = None if made is None else made.renumbered(plan, features)
         if found is None:
             found = Tabulated.of(plan, features)
             if not any(found.tables.share_workspace(kind) for kind in self._kinds):
                 self._kinds.append(found.tables)
-            self._programs[id(plan)] = found
+            self._programs.setdefault(id(plan.model or plan), found)
         return partial(ProgramStepper, made=found, pages=self._pages)

@@ -11,7 +11,7 @@ CHUNK = 256
 ABREAST = 16
 """Slices whose synapses are summed up side by side."""
 AHEAD = 4
-"""Steps whose sums over synapses are made at once, of what is under way for as long."""
+"""Successive steps whose sums over synapses with delays of at least `AHEAD` - 1 steps are made together."""
 WORD = 64
 """Positions whose units are tested together, one bit each, in lazy evaluation; a chunk is whole words."""
 AT_ONCE = 4

@@ -1,4 +1,4 @@
-"""What single synapses carry in several slices at once, compiled: gathered by each post unit.
+"""Delivery by synapses to several slices at once, compiled: each post unit gathers its inputs.
 
 For layers most of whose units are active, where all slices have the same synapses. The last activities of
 each unit lie side by side, slice after slice, so that a synapse is a vector operation, and a sum stays in a
@@ -46,6 +46,7 @@ _BEGAN, _MADE = range(2)
 _VECTORS = operations(ABREAST)
 _load, _store, _scaled = _VECTORS.load, _VECTORS.store, _VECTORS.scaled
 _add = pair_operations(ABREAST).add
+assert AHEAD == 4  # `_sum_up` has a register for each
 
 
 @njit(nogil=True, error_model="numpy")
@@ -73,7 +74,7 @@ def scatter_together(row: Any, arrays: Any, step: int) -> None:
                     there += ring
                 total = _add(total, _scaled(weights, np.int64(k), _load(sent, there * ABREAST)))
             _store(sums, at, total)
-        _carry(row, slices, sums, step, ahead, False)
+        _deliver(row, slices, sums, step, ahead)
 
 
 @njit(nogil=True, error_model="numpy")
@@ -100,7 +101,7 @@ def hand_over(rows: Any, arrays: Any) -> None:
             for step in range(last + 1, last + 1 + longest, AHEAD):
                 _sum_up(row, slices, sent, sums, step, step - last)
                 for ahead in range(min(AHEAD, last + 1 + longest - step)):
-                    _carry(row, slices, sums, step + ahead, ahead, False)
+                    _deliver(row, slices, sums, step + ahead, ahead)
 
 
 @njit(nogil=True, error_model="numpy")
@@ -116,7 +117,7 @@ def _sum_up(row: Any, slices: Any, sent: Any, sums: Any, step: int, least: int) 
     post, now, longest = size // row[A], step % ring, one[row[OUT], DEPTH] - 1
     for ahead in range(AHEAD):
         if since + ahead <= longest:
-            _carry(row, slices, sums, step + ahead, ahead, True)
+            _fetch(row, slices, sums, step + ahead, ahead)
         else:
             sums[ahead * size * ABREAST : (ahead + 1) * size * ABREAST] = ZERO
     for i in range(size):
@@ -187,21 +188,28 @@ def _clear(row: Any, arrays: Any, step: int) -> None:
 
 
 @njit(nogil=True, error_model="numpy")
-def _carry(row: Any, slices: Any, sums: Any, step: int, ahead: int, here: bool) -> None:
-    """Carry what arrives in a step from the sums side by side to each slice, or from there (`here`)."""
+def _deliver(row: Any, slices: Any, sums: Any, step: int, ahead: int) -> None:
+    """Write what arrives in a step from the sums of all slices to what is pending of each."""
     begin = ahead * slices[0, row[OUT], SIZE] * ABREAST
     for w in range(slices.shape[0]):
         own = floats(slices[w], row[OUT], step)
         for i in range(own.size):
-            if here:
-                sums[begin + i * ABREAST + w] = own[i]
-            else:
-                own[i] = sums[begin + i * ABREAST + w]
+            own[i] = sums[begin + i * ABREAST + w]
+
+
+@njit(nogil=True, error_model="numpy")
+def _fetch(row: Any, slices: Any, sums: Any, step: int, ahead: int) -> None:
+    """Begin the sums of a step, of all slices, with what is pending of each."""
+    begin = ahead * slices[0, row[OUT], SIZE] * ABREAST
+    for w in range(slices.shape[0]):
+        own = floats(slices[w], row[OUT], step)
+        for i in range(own.size):
+            sums[begin + i * ABREAST + w] = own[i]
 
 
 @njit(nogil=True, error_model="numpy")
 def _ring(row: Any, one: Any) -> Any:
-    """Return of how many steps a unit has places, and after how many its first place is used again."""
+    """Return the pitch and the length of a unit's ring buffer, in steps: the first few are there twice."""
     pitch = (one[row[OUT], DEPTH] + 2 * AHEAD - 2) | 1  # `steps_kept` of the longest delay
     return pitch, pitch - AHEAD + 1
 

@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
-class once(Generic[T]):
+class lazy_property(Generic[T]):
     """Decorator of such a property; its object must have a `__dict__`."""
 
     def __init__(self, compute: Callable[..., T]) -> None:
