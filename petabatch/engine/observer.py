@@ -125,7 +125,7 @@ class Observer:
         return self._agreed(host(self.measure(probe, step)[QUANTITY]))
 
     def _agreed(self, measured: np.ndarray) -> np.ndarray:
-        """Return what one of the ranks that share slices has measured: processors may round it differently."""
+        """Return what one of the ranks that share slices has measured: others may round it differently."""
         features = self.signals.features
         if features.group.size == 1:
             return measured
