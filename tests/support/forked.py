@@ -30,8 +30,11 @@ from support.processes import PATIENCE
 TESTS = str(Path(__file__).parents[1])
 _SERVER = multiprocessing.get_context("forkserver")
 _SERVER.set_forkserver_preload(["support.fork_server"])
-_OWN = {"PYTEST_CURRENT_TEST", "PYTEST_VERSION", "PYTHONDONTWRITEBYTECODE"}
-"""Variables that say nothing to a command."""
+_OWN = {
+    "PYTEST_CURRENT_TEST", "PYTEST_VERSION", "PYTHONDONTWRITEBYTECODE",
+    "KMP_DUPLICATE_LIB_OK", "KMP_INIT_AT_FORK",
+}  # fmt: skip
+"""Variables that say nothing to a command; scikit-learn sets the last two when it is imported."""
 
 _RANK = """
 import os, socket, sys
