@@ -196,10 +196,13 @@ def did_you_mean(name: str, choices: Iterable[str]) -> str:
     return f"did you mean {near}?" if near else ""
 
 
-def unknown(kind: str, name: object, known: Iterable[str]) -> UnknownName:
-    """Return the error of a name that is none of those known, of which it lists the first."""
+def unknown(kind: str, name: object, known: Iterable[str], alike: Iterable[str] = ()) -> UnknownName:
+    """Return the error of a name that is none of those known, of which it lists the first.
+
+    The hint may also be one of `alike`, names that will do.
+    """
     names = list(known)
-    hint = did_you_mean(str(name), names)
+    hint = did_you_mean(str(name), [*names, *alike])
     more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
     text = f"there is no {kind} {name}\n    expected: {', '.join(names[:_LISTED])}{more}"
     return UnknownName(text + (f"\n    hint:     {hint}" if hint else ""))

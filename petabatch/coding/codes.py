@@ -6,15 +6,19 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from html import escape
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
 
 from petabatch.arrays import as_numpy
-from petabatch.errors import NotRecorded, ResourceError, install, unknown
+from petabatch.errors import ArgumentError, NotRecorded, ResourceError, install, shortened, unknown
+from petabatch.lazy_property import lazy_property
 
 _LISTED = 8
 """Images in the table of a notebook."""
+_SHOWN = 300
+"""Characters of the names in a message, at most."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +46,7 @@ class Codes:
     active: Any
     """int64 `[n]`: number of active units for each image."""
     names: tuple[str, ...] = ()
-    """Name of each image, such as that of its file."""
+    """Name of each image: the path of its file, or its index in an array or file: `images[0]`, `x.npy[0]`."""
 
     def __len__(self) -> int:
         """Return the number of images."""
@@ -51,12 +55,11 @@ class Codes:
     def __getitem__(self, index: Any) -> Any:
         """Return the activity of an image by its number or name, or of several, as arrays are indexed.
 
-        Raises UnknownName if no image has this name, NotRecorded if there are no such images.
+        For `photos/cat.png`, `cat.png` and `cat` will do where no other image has this name. Raises
+        UnknownName if no image has it, ArgumentError if several have, NotRecorded for wrong numbers.
         """
         if isinstance(index, str):
-            if index not in self.names:
-                raise unknown("image", index, self.names)
-            index = self.names.index(index)
+            index = self._number(index)
         try:
             return self.activity[index]
         except (IndexError, TypeError, ValueError) as error:
@@ -65,6 +68,10 @@ class Codes:
                 f"    expected: a number from 0 to {len(self) - 1}, a name, or several numbers"
             ) from None
 
+    def __contains__(self, name: object) -> bool:
+        """Return whether an image has this name, as `codes[name]` takes it."""
+        return isinstance(name, str) and name in self._numbers
+
     def __iter__(self) -> Iterator[Any]:
         """Yield the activity of each image."""
         return (self.activity[number] for number in range(len(self)))
@@ -72,6 +79,28 @@ class Codes:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         """Return all activities as one array."""
         return np.array(self.activity, dtype=dtype, copy=copy)
+
+    def _number(self, name: str) -> int:
+        """Return the number of the image of a name; of one that was given repeatedly, the first."""
+        numbers = self._numbers.get(name)
+        if numbers is None:
+            raise unknown("image", name, self.names, self._numbers)
+        named = dict.fromkeys(self.names[number] for number in numbers)
+        if len(named) > 1:
+            several = shortened(", ".join(named), _SHOWN)
+            raise ArgumentError("index", "several images have this name", name, f"one of {several}")
+        return numbers[0]
+
+    @lazy_property
+    def _numbers(self) -> dict[str, list[int]]:
+        """Numbers of the images of each name, whole names before those of files, and these before stems."""
+        found: dict[str, list[int]] = {}
+        for part in (str, _file_name, _stem):
+            level: dict[str, list[int]] = {}
+            for number, name in enumerate(self.names):
+                level.setdefault(part(name), []).append(number)
+            found = level | found
+        return found
 
     def to_pandas(self) -> Any:
         """Return a row for each image, by its name: active units, relative gap, steps.
@@ -105,6 +134,14 @@ class Codes:
         columns = "".join(f"<th>{one}</th>" for one in ("image", "active units", "steps", "gap"))
         more = f"<p>and {len(self) - count:,} more</p>" if len(self) > count else ""
         return f"{head}<table><tr>{columns}</tr>{rows}</table>{more}</div>"
+
+
+def _file_name(name: str) -> str:
+    return PurePath(name).name
+
+
+def _stem(name: str) -> str:
+    return PurePath(name).stem
 
 
 def number_of_images(number: int) -> str:

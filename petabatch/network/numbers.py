@@ -88,14 +88,23 @@ def problem_of_values(
     if kind == "run":
         return _run_problem(network, key, rest, values, count)
     tables: Mapping[str, Any] = getattr(network, kind) if kind in KINDS else {}
+    known = [f"{kind}.{name}" for kind in KINDS for name in getattr(network, kind)]
+    if kind in KINDS and name and name not in tables:
+        elsewhere = [one for one in known if one.partition(".")[2] == name]
+        return Problem(
+            key,
+            f"there is no {kind.removesuffix('s')} {name}",
+            found=path,
+            expected=", ".join(tables) or "none is defined",
+            hint=f"did you mean {elsewhere[0]}?" if elsewhere else did_you_mean(name, tables),
+        )
     if name not in tables or not keys:
-        known = [f"{kind}.{name}" for kind in KINDS for name in getattr(network, kind)]
         return Problem(
             key,
             f"values may {vary} for layers, connections and probes",
             found=path,
             expected="KIND.NAME.KEY",
-            hint=did_you_mean(f"{kind}.{name}", known),
+            hint="" if kind in KINDS else did_you_mean(f"{kind}.{name}", known),
         )
     table = tables[name]
     if is_source(network, path):

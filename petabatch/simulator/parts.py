@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -53,11 +53,14 @@ class Part(ABC, Mapping[str, Any]):
         if found is None:
             known = [*self.arrays, *self._table_keys()]
             hint = did_you_mean(str(name), known) or self._elsewhere(str(name))
-            raise UnknownName(
-                f"{self.kind}.{self.name} has no {name}\n    expected: {', '.join(known) or 'nothing'}"
-                + (f"\n    hint:     {hint}" if hint else "")
-            )
+            raise self._unknown(f"no {name}", known, hint)
         return found
+
+    def __contains__(self, name: object) -> bool:
+        """Return whether there is an array or a number of this name, without reading it."""
+        if not isinstance(name, str):
+            return False
+        return name in self.arrays or numbers.number(self._simulator.network, self._path(name)) is not None
 
     def __setitem__(self, name: str, value: Any) -> None:
         """Assign an array as numpy does, or change a number, of all slices or `[batch]` of each."""
@@ -83,7 +86,15 @@ class Part(ABC, Mapping[str, Any]):
 
     @checked()
     def gather(self, name: str) -> np.ndarray:
-        """Return an array with the slices of all ranks, on each rank; collective."""
+        """Return an array with the slices of all ranks, on each rank; collective.
+
+        Raises UnknownName if there is no such array: numbers have the values of all slices on each rank.
+        """
+        if name not in self.arrays:
+            place = f'sim["{self.name}"]["{name}"]'
+            hint = f"a number has the values of all slices on each rank: {place}" if name in self else ""
+            hint = hint or did_you_mean(name, self.arrays) or self._elsewhere(name)
+            raise self._unknown(f"no array {name}", self.arrays, hint)
         mine = np.array(self[name])
         whole = self._simulator._comm.gather(mine if self._batched(name) else None)
         found: np.ndarray = self._simulator._comm.broadcast(
@@ -93,6 +104,10 @@ class Part(ABC, Mapping[str, Any]):
 
     def _batched(self, name: str) -> bool:
         return True
+
+    def _unknown(self, what: str, known: Sequence[str], hint: str) -> UnknownName:
+        text = f"{self.kind}.{self.name} has {what}\n    expected: {', '.join(known) or 'nothing'}"
+        return UnknownName(text + (f"\n    hint:     {hint}" if hint else ""))
 
     def _is_misspelt(self, name: str) -> bool:
         """Return whether a name that is neither an array nor a key resembles an array."""

@@ -161,7 +161,7 @@ def test_check_refuses_values_that_cannot_have_their_kernel_as_run_does(
         ("layers.V1.treshold", (0.3, 0.4, 0.5), "there is no such key"),
         ("layers.V1.threshold.low", (0.3, 0.4, 0.5), "there is no such key"),
         ("layers.image.source.contrast", (0.3, 0.4, 0.5), "this cannot differ among slices"),
-        ("layers.V2.threshold", (0.3, 0.4, 0.5), "values may differ among slices for layers"),
+        ("layers.V2.threshold", (0.3, 0.4, 0.5), "there is no layer V2"),
         ("run.display", (3.0, 4.0, 5.0), "this cannot differ among slices"),
         ("connections.dictionary.learn.rate", (0.3, 0.4, 0.5), "belong to all slices"),
         ("connections.dictionary.stride", (0.3, 0.4, 0.5), "there is no such key"),
@@ -174,3 +174,22 @@ def test_wrong_tables_are_errors(path: str, values: tuple[float, ...], message: 
     (problem,) = raised.value.problems
     assert problem.key == path
     assert message in problem.message
+
+
+@pytest.mark.parametrize(
+    ("path", "message", "hint"),
+    [
+        ("layers.V2.threshold", "there is no layer V2", "did you mean V1?"),
+        ("probes.enrgy.every", "there is no probe enrgy", "did you mean energy?"),
+        ("layers.dictionary.patch", "there is no layer dictionary", "did you mean connections.dictionary?"),
+        ("layer.V1.threshold", "values may differ among slices for layers", "did you mean layers.V1?"),
+        ("layers.V1", "values may differ among slices for layers", ""),
+        ("layers", "values may differ among slices for layers", ""),
+    ],
+)
+def test_a_key_path_of_no_part_is_told_with_the_nearest(path: str, message: str, hint: str) -> None:
+    with pytest.raises(ParamsError) as raised:
+        build(lca_network(images(3)).model_copy(update={"slices": {path: (0.3, 0.4, 0.5)}}))
+    (problem,) = raised.value.problems
+    assert message in problem.message
+    assert problem.hint == hint

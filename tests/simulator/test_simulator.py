@@ -492,6 +492,33 @@ def test_networks_are_taken_as_run_takes_them(small: Path) -> None:
     assert Run(steps=1).batch == 1
 
 
+def test_names_can_be_asked_for_without_reading(sim: Simulator, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("V1", "dictionary", "energy", "layers.V1"):
+        assert name in sim, name
+    for other in ("V2", "probes.V1", "layers", 1, None):
+        assert other not in sim, other
+    V1, energy = sim["V1"], sim["energy"]
+    monkeypatch.setattr(type(V1), "_read", None)
+    monkeypatch.setattr(type(energy), "_read", None)
+    for part, name in ((V1, "V"), (V1, "threshold"), (sim["dictionary"], "learn.rate"), (energy, "total")):
+        assert name in part, name
+    for part, other in ((V1, "W"), (sim["image"], "source"), (V1, 1)):
+        assert other not in part, other
+
+
+def test_gathering_names_the_arrays_that_can_be_gathered(sim: Simulator) -> None:
+    for name, hint in (
+        ("threshold", 'a number has the values of all slices on each rank: sim["V1"]["threshold"]'),
+        ("histroy", "did you mean history?"),
+    ):
+        with pytest.raises(UnknownName) as raised:
+            sim["V1"].gather(name)
+        expected = (
+            f"layers.V1 has no array {name}\n    expected: {', '.join(sim['V1'])}\n    hint:     {hint}"
+        )
+        assert str(raised.value) == expected
+
+
 def test_an_error_on_one_rank_undoes_the_steps_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
     fails, here = True, threading.local()
     monkeypatch.setattr(simulator, "connect", lambda mpi: here.comm)

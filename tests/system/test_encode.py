@@ -17,9 +17,10 @@ from scipy.io import savemat
 
 import petabatch
 from petabatch import coding
+from petabatch.coding.codes import Codes
 from petabatch.coding.dictionary import read
 from petabatch.engine.steppers.program import ProgramStepper
-from petabatch.errors import InputError, NotRecorded, StoppedEarly, StorageError, UnknownName
+from petabatch.errors import ArgumentError, InputError, NotRecorded, StoppedEarly, StorageError, UnknownName
 from petabatch.logs import log
 from petabatch.session import RunSession
 from petabatch.storage.merge import merge
@@ -380,6 +381,25 @@ def test_codes_are_indexed_by_numbers_and_names_and_iterated(tmp_path: Path) -> 
         with pytest.raises(NotRecorded, match=r"(?s)found:    3.*from 0 to 2"):
             codes[3]
         assert isinstance(NotRecorded(""), IndexError)
+
+
+def test_images_of_a_folder_are_found_by_file_name_and_stem() -> None:
+    names = ("ph/cat.png", "ph/dog.png", "more/dog.png", "more/dog", "ph/dog.png", "x.npy[0]")
+    numbers = np.arange(len(names))
+    codes = Codes(numbers, numbers, numbers, numbers, names)
+    for name, number in {
+        "ph/cat.png": 0, "cat.png": 0, "cat": 0, "ph/dog.png": 1, "more/dog.png": 2, "dog": 3, "x.npy[0]": 5
+    }.items():  # fmt: skip
+        assert name in codes, name
+        assert codes[name] == number, name
+    for other in ("cta.png", "png", "ph", 0, numbers, None):
+        assert other not in codes
+    with pytest.raises(UnknownName, match=r"there is no image cta.png\n(.|\n)*did you mean cat.png\?"):
+        codes["cta.png"]
+    with pytest.raises(
+        ArgumentError, match=r"several images have this name\n(.|\n)*ph/dog.png, more/dog.png"
+    ):
+        codes["dog.png"]
 
 
 def test_the_first_call_says_that_it_compiles(

@@ -63,7 +63,7 @@ def test_what_is_no_point_is_an_error_at_once(small: Path) -> None:
         petabatch.sweep(loaded)
     with pytest.raises(ArgumentError, match="the value has the wrong type"):
         petabatch.sweep(loaded, [0.2, 0.3])  # type: ignore[arg-type]
-    with pytest.raises(ParamsError, match="values may differ"):
+    with pytest.raises(ParamsError, match="there is no layer V2"):
         petabatch.sweep(loaded, {"layers.V2.threshold": [0.2]})
     with pytest.raises(ParamsError, match="different numbers of values"):
         petabatch.sweep(loaded, {KEY: [0.2, 0.3], "layers.V1.tau": [1.0]})
