@@ -11,11 +11,12 @@ from petabatch.bench.prediction.fill import H100, slices_to_fill
 from petabatch.bench.prediction.link import Link
 from petabatch.bench.prediction.model import Prediction, by_batch, by_parts
 from petabatch.bench.prediction.part import LonePart
-from petabatch.bench.prediction.traffic import AXES, Axis, Traffic, obstacle, traffic, with_parts
+from petabatch.bench.prediction.traffic import Traffic, obstacle, traffic
 from petabatch.bench.prediction.units import duration, size
 from petabatch.network.build import build
 from petabatch.network.method import choose
 from petabatch.network.plan import Plan, schedule
+from petabatch.network.possible_parts import AXES, Axis, with_parts
 from petabatch.parallel.comm import Serial
 from petabatch.report.memory import needed
 from petabatch.spec.network import Network, Parallel
