@@ -92,7 +92,7 @@ class Assembly:
     def place(self) -> Grid:
         """The place of this rank among those with other slices and other parts of them; collective."""
         parallel = self.network.parallel
-        return grid(self.comm, parallel.batch, parallel.parts, parallel.keys)
+        return grid(self.comm, parallel.batch, parallel.parts, parallel.names)
 
     @lazy_property
     def features(self) -> Features:

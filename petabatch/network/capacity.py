@@ -21,10 +21,23 @@ LANE, POINT = 5 << 10, 9 << 10
 def check_capacity(network: Network, hosts: int = 1) -> None:
     """Raise ParamsError where there are more slices or points than the memory of `hosts` hosts can hold.
 
+    Or fewer slices than ranks that are to have them.
     To be called before values of slices and points are checked, and before plans are made of them.
     """
     sweep, batch = network.sweep, network.run.batch
-    if network.batch <= FEW or network.run.pool:  # of which few are held at once
+    if network.run.pool:  # of which few are held at once, by any ranks
+        return
+    ranks = network.parallel.batch or 1
+    if ranks > network.batch:
+        problem = Problem(
+            "parallel.batch",
+            "there are more ranks than slices",
+            found=f"{ranks:,} ranks, {network.batch:,} slices",
+            expected=f"at most {network.batch:,}",
+            hint="raise run.batch, or split layers over ranks with parallel.features or parallel.rows",
+        )
+        raise ParamsError([problem])
+    if network.batch <= FEW:
         return
     what, count = ("points", sweep.points) if sweep is not None else ("slices", batch)
     limit, each = host_limit(), least_bytes(network)

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from petabatch.errors import Problem
+from petabatch.network.possible_parts import divisors, hint, with_parts
 from petabatch.spec.network import Network
 from petabatch.spec.parts import Connection, WeightOwner
 from petabatch.spec.weights import Normalize
@@ -52,14 +53,21 @@ def check_features(network: Network, problems: list[Problem]) -> None:
     ranks = network.parallel.features
     if ranks == 1:
         return
+    obstacles = list(_obstacles(network))
+    if obstacles:
+        features = divisors(network.layers[name].shape[2] for name in split_layers(network))
+        possible = [n for n in features if not any(_obstacles(with_parts(network, "features", n)))]
+        one = hint("features", ranks, possible)
+        problems += [Problem(key, reason, hint=one) for key, reason in obstacles]
+
+
+def _obstacles(network: Network) -> Iterator[tuple[str, str]]:
     split = split_layers(network)
-    obstacles = [*_run(network, split), *_layers(network, split)]
+    yield from _run(network, split)
+    yield from _layers(network, split)
     for name, connection in network.connections.items():
-        obstacles += [
-            (f"connections.{name}{key}", reason) for key, reason in _connection(network, connection, split)
-        ]
-    hint = f"parallel.features is {ranks}; set it to 1 to disable feature parallelism"
-    problems += [Problem(key, reason, hint=hint) for key, reason in obstacles]
+        for key, reason in _connection(network, connection, split):
+            yield f"connections.{name}{key}", reason
 
 
 def _run(network: Network, split: frozenset[str]) -> Iterator[tuple[str, str]]:

@@ -13,6 +13,15 @@ def check_pool(network: Network, problems: list[Problem]) -> None:
     if not network.run.pool:
         return
     check_whole_slices(network, "run.pool", "pools are", problems)
+    if network.parallel.batch is not None:
+        problems.append(
+            Problem(
+                "parallel.batch",
+                "with `run.pool`, ranks take slices when they are free: they have no shares of the batch",
+                found=str(network.parallel.batch),
+                hint="leave it out: a pool runs on any number of ranks",
+            )
+        )
     for key, there, why in (
         ("sweep", network.sweep is not None, "points of a sweep are computed in waves: sweep.wave"),
         ("evaluate", network.evaluate is not None, "evaluations look at all slices at one step"),

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from petabatch.errors import Problem
 from petabatch.geometry import Axis, Patches
+from petabatch.network.possible_parts import divisors, hint, with_parts
 from petabatch.network.slices import own_values
 from petabatch.spec.network import Network
 from petabatch.spec.parts import Connection, Probe, Wiring
@@ -29,16 +30,23 @@ def check_tiles(network: Network, wirings: Mapping[str, Wiring], problems: list[
     ranks = network.parallel.rows
     if ranks == 1:
         return
-    obstacles = [*_run(network), *_layers(network)]
+    obstacles = list(_obstacles(network, wirings))
+    if obstacles:
+        rows = divisors(layer.shape[0] for layer in network.layers.values())
+        possible = [n for n in rows if not any(_obstacles(with_parts(network, "rows", n), wirings))]
+        one = hint("rows", ranks, possible)
+        problems += [Problem(key, reason, hint=one) for key, reason in obstacles]
+
+
+def _obstacles(network: Network, wirings: Mapping[str, Wiring]) -> Iterator[tuple[str, str]]:
+    yield from _run(network)
+    yield from _layers(network)
     for name, connection in network.connections.items():
-        obstacles += [
-            (f"connections.{name}{key}", reason)
-            for key, reason in _connection(network, name, connection, wirings)
-        ]
+        for key, reason in _connection(network, name, connection, wirings):
+            yield f"connections.{name}{key}", reason
     for name, probe in network.probes.items():
-        obstacles += [(f"probes.{name}", reason) for reason in _probe(probe, wirings)]
-    hint = f"parallel.rows is {ranks}; set it to 1 not to split rows over ranks"
-    problems += [Problem(key, reason, hint=hint) for key, reason in obstacles]
+        for reason in _probe(probe, wirings):
+            yield f"probes.{name}", reason
 
 
 def _run(network: Network) -> Iterator[tuple[str, str]]:

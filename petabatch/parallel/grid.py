@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from petabatch.errors import ResourceError
@@ -19,21 +20,26 @@ class Grid:
     """Ranks with other parts of the same slices: other features, or other rows."""
 
 
-def grid(world: Comm, batch: int | None, parts: int, key: str = "features") -> Grid:
+def grid(world: Comm, batch: int | None, parts: int, names: Sequence[str]) -> Grid:
     """Arrange all ranks in a grid of `batch` times `parts`; collective.
 
-    `batch` defaults to as many as there are ranks for. Raises ResourceError when the ranks do not fill the
-    grid.
+    `batch` defaults to as many as there are ranks for; `names` are the keys of `[parallel]` that make parts.
+    Raises ResourceError when the ranks do not fill the grid.
     """
     wanted = parts * (world.size // parts if batch is None else batch)
     if world.size != wanted or wanted == 0:
-        unset = " and ".join(f"parallel.{name}=1" for name in key.split(" and "))
-        shape = f"{parts} for the {key}" + ("" if batch is None else f" times {batch} for the batch")
+        of_parts = [f"{parts} for the {' and '.join(names)}"] if names else []
+        shape = " times ".join([*of_parts, *([] if batch is None else [f"{batch} for the batch"])])
+        ways = ["change mpirun -n"]
+        if batch is not None and world.size % parts == 0:
+            ways.append("leave out parallel.batch")
+        if names:
+            ways.append(f"set {' and '.join(f'parallel.{name}=1' for name in names)} not to split layers")
         raise ResourceError(
             "the number of ranks does not match [parallel]\n"
             f"    found:    {world.size}\n"
             f"    expected: {shape}{', or a multiple' if batch is None else ''}\n"
-            f"    hint:     change mpirun -n, or set {unset} not to split layers"
+            f"    hint:     {', '.join(ways[:-1])}, or {ways[-1]}"
         )
     if parts == 1:
         return Grid(world, world, Serial())

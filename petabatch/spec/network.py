@@ -178,16 +178,12 @@ class Parallel(Model):
     @property
     def split(self) -> str:
         """The key that splits slices over ranks, and its value; empty if none does."""
-        return ", ".join(f"parallel.{name} = {getattr(self, name)}" for name in self._names)
+        return ", ".join(f"parallel.{name} = {getattr(self, name)}" for name in self.names)
 
     @property
-    def keys(self) -> str:
-        """The names of what is split."""
-        return " and ".join(self._names)
-
-    @property
-    def _names(self) -> list[str]:
-        return [name for name in ("features", "rows") if getattr(self, name) > 1]
+    def names(self) -> tuple[str, ...]:
+        """The names of the keys that split slices over ranks."""
+        return tuple(name for name in ("features", "rows") if getattr(self, name) > 1)
 
 
 class LayerOutput(Model):

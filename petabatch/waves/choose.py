@@ -54,12 +54,21 @@ def _refuse_events(loaded: Loaded, what: str) -> None:
 
 
 def _refuse_parts(loaded: Loaded) -> None:
-    """Raise ParamsError where ranks share slices: each takes points when it is free, without the others."""
-    if loaded.network.parallel.split:
+    """Raise ParamsError where ranks share slices, or the batch: each takes points when it is free."""
+    parallel = loaded.network.parallel
+    if parallel.batch is not None:
+        problem = Problem(
+            "parallel.batch",
+            "ranks take the points of a sweep in waves when they are free: they have no shares of the batch",
+            found=str(parallel.batch),
+            hint="leave it out: waves run on any number of ranks",
+        )
+        raise loaded.placed(ParamsError([problem]))
+    if parallel.split:
         problem = Problem(
             "sweep",
             "ranks take the points of a sweep in waves one by one, and here several share each slice",
-            found=loaded.network.parallel.split,
+            found=parallel.split,
             expected="all points at once: fewer, or on more ranks, and no sweep.wave",
         )
         raise loaded.placed(ParamsError([problem]))

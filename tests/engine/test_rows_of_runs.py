@@ -127,8 +127,13 @@ def test_networks_whose_rows_cannot_be_split_are_refused_with_the_reason(
 
 
 def test_layers_must_divide_into_tiles_of_one_height(small: Path) -> None:
-    with pytest.raises(ParamsError, match=r"layers\.V1\.shape: 6 rows cannot be split into 4 tiles"):
+    reason = r"layers\.V1\.shape: 6 rows cannot be split into 4 tiles"
+    with pytest.raises(ParamsError, match=reason) as raised:
         simulation.plan(simulation.read(small, ("parallel.rows=4",)))
+    hints = {problem.hint for problem in raised.value.problems}  # patches reach beyond one of 6 tiles
+    assert hints == {"parallel.rows is 4; set it to 2 or 3, or to 1 not to split rows over ranks"}
+    for rows in (2, 3):
+        simulation.plan(simulation.read(small, (f"parallel.rows={rows}",)))
 
 
 @pytest.mark.mpi

@@ -147,6 +147,14 @@ def test_networks_that_cannot_be_split_are_refused_with_the_reason(
         simulation.plan(simulation.read(small, ("parallel.features=2",)))
 
 
+def test_the_hint_lists_the_numbers_into_which_features_divide(small: Path) -> None:
+    with pytest.raises(ParamsError, match="8 features cannot be split into 3 parts") as raised:
+        simulation.plan(simulation.read(small, ("parallel.features=3",)))
+    (problem,) = raised.value.problems
+    expected = "parallel.features is 3; set it to 2, 4 or 8, or to 1 not to split features over ranks"
+    assert problem.hint == expected
+
+
 def test_connections_into_split_layers_must_be_transposes(small: Path) -> None:
     text = small.read_text().replace("[output]\n", MORE_LAYERS + "[output]\n")
     small.write_text(text)

@@ -77,3 +77,11 @@ def test_more_hosts_have_more_memory_and_few_slices_are_judged_by_their_plan() -
         check_capacity(many, hosts - 1)
     large = net.layers["V1"].model_copy(update={"shape": (10_000, 10_000, 100)})
     check_capacity(net.model_copy(update={"layers": {**net.layers, "V1": large}}))
+
+
+def test_ranks_without_a_slice_are_refused(small: Path) -> None:
+    problem = problem_of(small, "run.batch=3", "parallel.batch=4")
+    assert (problem.key, problem.found) == ("parallel.batch", "4 ranks, 3 slices")
+    sweep = "sweep.layers.V1.threshold=[0.2, 0.3, 0.4, 0.5]"
+    points = ("run.batch=1", sweep, "connections.dictionary.mode='shared'", "parallel.batch=4")
+    simulation.plan(simulation.read(small, points))

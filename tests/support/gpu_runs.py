@@ -61,7 +61,8 @@ def split_state_of(wanted: Network, *devices: Any) -> dict[str, np.ndarray]:
     """Return all arrays of the state, with all features, after a run of a rank on each device or CPU."""
 
     def one(comm: Comm) -> dict[str, np.ndarray]:
-        place, device = grid(comm, None, wanted.parallel.features), devices[comm.rank]
+        place = grid(comm, None, wanted.parallel.parts, wanted.parallel.names)
+        device = devices[comm.rank]
         plan = schedule(build(wanted), None if device is None else device.limits)
         engine = Engine(plan, place.batch, 1, device, FeatureSplit(plan, place.group))
         engine.start()

@@ -145,6 +145,7 @@ def test_a_slice_that_fails_lets_the_others_go_on(small: Path, whole: Recorded) 
         (("connections.dictionary.learn.every='display'",), "weights are frozen"),
         (("connections.dictionary.mode='shared'",), "weights belong to all slices"),
         (("sweep.layers.V1.threshold=[0.3, 0.4]",), "not available with `run.pool`"),
+        (("parallel.batch=2",), r"(?s)parallel\.batch: .* no shares of the batch.*found: +2.*leave it out"),
     ],
 )
 def test_what_slices_have_in_common_may_not_change(

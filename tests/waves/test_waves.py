@@ -350,4 +350,6 @@ def test_wrong_points_are_refused_before_anything_is_written(small: Path) -> Non
         swept(small, "waves", "sweep.layers.V2.threshold=[0.2, 1.0]", "sweep.wave=1")
     with pytest.raises(ParamsError, match="this run has no sweep"):
         swept(small, "waves", extend=True)
+    with pytest.raises(ParamsError, match=r"(?s)parallel\.batch: .* no shares of the batch.*leave it out"):
+        swept(small, "waves", SWEEP, "sweep.wave=2", "parallel.batch=2")
     assert not (small.parent / "waves").exists()

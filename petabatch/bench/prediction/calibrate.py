@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import subprocess
 import sys
 import time
@@ -16,7 +15,7 @@ import numpy as np
 from petabatch.bench.machine import machine
 from petabatch.bench.prediction.calibration import Calibration, identify
 from petabatch.bench.prediction.part import LonePart
-from petabatch.bench.prediction.traffic import AXES, Axis, counts, obstacle, with_parts
+from petabatch.bench.prediction.traffic import counts, obstacle
 from petabatch.engine.assembly import Assembly
 from petabatch.engine.engine import Engine
 from petabatch.engine.weight_update import SUMMED
@@ -25,6 +24,7 @@ from petabatch.network.build import build
 from petabatch.network.evaluation import fixed
 from petabatch.network.features import split_layers
 from petabatch.network.plan import multiply_adds, schedule
+from petabatch.network.possible_parts import AXES, Axis, divisors, with_parts
 from petabatch.parallel.comm import Serial
 from petabatch.parallel.reduce import ExactSum
 from petabatch.spec.network import Network, Parallel
@@ -267,10 +267,9 @@ def _ways(network: Network, axis: Axis) -> list[int]:
 
 
 def _divisors(network: Network, axis: Axis) -> list[int]:
-    """Return the numbers of ranks, from 2 on, into which the split layers divide."""
+    """Return the numbers of ranks into which the split layers divide."""
     split = split_layers(with_parts(network, "features", 2)) if axis == "features" else network.layers
-    whole = math.gcd(*(network.layers[name].shape[2 if axis == "features" else 0] for name in split))
-    return [parts for parts in range(2, whole + 1) if whole % parts == 0]
+    return divisors(network.layers[name].shape[2 if axis == "features" else 0] for name in split)
 
 
 def _steps_of_parts(network: Network, axis: Axis, parts: int, threads: int) -> float:

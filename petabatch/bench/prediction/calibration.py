@@ -10,8 +10,8 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from petabatch.bench.prediction.traffic import Axis
 from petabatch.errors import ArgumentError, InputError, Problem
+from petabatch.network.possible_parts import Axis
 from petabatch.parallel.consistency import fingerprint
 from petabatch.spec.load import resolved
 from petabatch.spec.network import Network

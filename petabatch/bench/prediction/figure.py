@@ -9,7 +9,8 @@ from petabatch.bench.prediction.calibration import Calibration
 from petabatch.bench.prediction.forecast import Forecast
 from petabatch.bench.prediction.link import Link
 from petabatch.bench.prediction.model import Prediction, by_batch
-from petabatch.bench.prediction.traffic import AXES, Traffic
+from petabatch.bench.prediction.traffic import Traffic
+from petabatch.network.possible_parts import AXES
 from petabatch.plotting.figures import colours, grid, grid_of_panels, logarithmic, styled
 from petabatch.plotting.texts import heading, legend_below
 

@@ -11,11 +11,12 @@ from petabatch.bench.prediction.fill import H100, slices_to_fill
 from petabatch.bench.prediction.link import Link
 from petabatch.bench.prediction.model import Prediction, by_batch, by_parts
 from petabatch.bench.prediction.part import LonePart
-from petabatch.bench.prediction.traffic import AXES, Axis, Traffic, obstacle, traffic, with_parts
+from petabatch.bench.prediction.traffic import Traffic, obstacle, traffic
 from petabatch.bench.prediction.units import duration, size
 from petabatch.network.build import build
 from petabatch.network.method import choose
 from petabatch.network.plan import Plan, schedule
+from petabatch.network.possible_parts import AXES, Axis, with_parts
 from petabatch.parallel.comm import Serial
 from petabatch.report.memory import needed
 from petabatch.spec.network import Network, Parallel
@@ -92,7 +93,8 @@ def _row(plan: Plan, found: Traffic, calibration: Calibration, link: Link, ranks
             shared.append(Way(one, one.efficiency(alone), needed(part, one.slices, threads)))
     integers, busy = sum(update.integers for update in found.updates), min(ranks, found.batch)
     of_ring, of_tree = (way(integers, busy).seconds(link, calibration.addition) for way in (ring, tree))
-    choice = choose_split([batch, *(way.prediction for way in shared)], refused, link)
+    feasible = [*([batch] if ranks <= found.batch else []), *(way.prediction for way in shared)]
+    choice = choose_split(feasible, refused, link, ranks)
     return Row(ranks, of_batch, shared, refused, of_ring, of_tree, choice)
 
 
@@ -101,18 +103,23 @@ def _numbers_of_parts(found: Traffic, ranks: int) -> list[int]:
     return [parts for parts in range(2, ranks + 1) if ranks % parts == 0 and ranks // parts <= found.batch]
 
 
-def choose_split(ways: Sequence[Prediction], refused: Mapping[Axis, str], link: Link) -> str:
-    """Return which way is fastest, and what makes the others slower: arithmetic, messages or bytes."""
-    if ways[0].ranks == 1:
+def choose_split(ways: Sequence[Prediction], refused: Mapping[Axis, str], link: Link, ranks: int) -> str:
+    """Return which way is fastest, and what makes the others slower: arithmetic, messages or bytes.
+
+    The `ways` are those in which no rank is idle; there may be none.
+    """
+    if ranks == 1:
         return "nothing to split"
+    why = [f"{axis} of all {ranks:,} ranks: {reason}" for axis, reason in refused.items()]
+    if not ways:
+        return "; ".join(["no way to split gives work to all of them", *why])
     best = min(ways, key=lambda way: way.seconds)
     said = [f"split {_name(best)}: {duration(best.seconds)} a display"]
     for split in dict.fromkeys(way.split for way in ways):
         others = [way for way in ways if way.split == split and way is not best]
         if split != best.split and others:
             said.append(_slower(min(others, key=lambda way: way.seconds), best, link))
-    said += [f"{axis} of all {best.ranks:,} ranks: {reason}" for axis, reason in refused.items()]
-    return "; ".join(said)
+    return "; ".join([*said, *why])
 
 
 def _name(way: Prediction) -> str:
@@ -149,8 +156,8 @@ def _remarks(plan: Plan, found: Traffic, calibration: Calibration, ranks: Sequen
         if number > found.batch:
             idle = number - found.batch
             yield (
-                f"{number:,} ranks: {found.batch:,} slices leave {idle:,} of them idle, which `run` "
-                "refuses; raise run.batch"
+                f"{number:,} ranks: {found.batch:,} slices leave {idle:,} of them idle if the batch alone is "
+                "split, which `run` refuses; raise run.batch"
             )
         elif found.batch % number:
             yield f"{number:,} ranks: those with {slices - 1:,} slices wait for those with {slices:,}"

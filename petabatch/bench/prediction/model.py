@@ -10,7 +10,8 @@ import numpy as np
 from petabatch.bench.prediction.calibration import Calibration
 from petabatch.bench.prediction.collectives import exchange, gather, tree
 from petabatch.bench.prediction.link import Link
-from petabatch.bench.prediction.traffic import Axis, Traffic
+from petabatch.bench.prediction.traffic import Traffic
+from petabatch.network.possible_parts import Axis
 from petabatch.parallel.comm import shares
 
 _FLAGS, _PROGRESS = 8, 64

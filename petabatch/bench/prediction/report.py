@@ -10,9 +10,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from petabatch.bench.prediction.forecast import Forecast, Way
-from petabatch.bench.prediction.traffic import AXES
 from petabatch.bench.prediction.units import duration, size
 from petabatch.errors import printable
+from petabatch.network.possible_parts import AXES
 
 
 def show(forecast: Forecast, console: Console) -> None:

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal, get_args
 
 from petabatch.engine.weight_update import SUMMED
 from petabatch.errors import ParamsError
 from petabatch.network.build import build
 from petabatch.network.features import partial_sums
 from petabatch.network.plan import Plan
+from petabatch.network.possible_parts import Axis, with_parts
 from petabatch.network.tiles import exchanged_rows
-from petabatch.spec.network import Network, Parallel
-
-Axis = Literal["features", "rows"]
-"""What slices are split by, if several ranks share each; with one rank each, the batch alone is split."""
-AXES: tuple[Axis, ...] = get_args(Axis)
+from petabatch.spec.network import Network
 
 
 @dataclass(frozen=True)
@@ -87,11 +83,6 @@ def counts(plan: Plan, first: int, last: int) -> tuple[int, int]:
     learned = sum(update.due(step) for update in plan.weight_updates for step in steps)
     recorded = sum(len(r.steps(first + 1, last)) for r in plan.recordings if r.stream.batched)
     return learned, recorded
-
-
-def with_parts(network: Network, axis: Axis, parts: int) -> Network:
-    """Return a network whose features or rows are split over `parts` ranks."""
-    return network.model_copy(update={"parallel": Parallel.model_validate({axis: parts})})
 
 
 def obstacle(network: Network, axis: Axis, parts: int) -> str:

@@ -49,6 +49,7 @@ def test_a_dictionary_of_patches_has_its_batch_split() -> None:
     assert re.search(r"the features over 2 ranks would take [2-9][.\d]+ times as long", rows[1].choice)
     assert "bytes (78.6 MB instead of 0.26 MB)" in rows[1].choice
     assert rows[-1].best("features") is None
+    assert rows[-1].choice.startswith("no way to split gives work to all of them; ")
     assert "128 features cannot be split into 4096 parts" in rows[-1].choice
     assert rows[0].batch.efficiency == 1
     assert all(a.batch.memory >= b.batch.memory for a, b in pairwise(rows))
@@ -73,6 +74,9 @@ def test_more_ranks_than_slices_have_their_slices_split_and_the_batch_over_group
     two, four = (way.prediction for way in row.shared if way.prediction.split == "rows")
     assert four.messages - two.messages > 100 * two.slices
     assert row.batch.prediction.slices == 1
+    chosen, _, others = row.choice.partition(": ")
+    assert re.fullmatch(r"split the (features|rows) over [24] ranks(, and the batch over 2 groups)?", chosen)
+    assert "the batch would take" not in others, "which `run` refuses"
 
 
 def test_the_fastest_way_is_chosen_and_what_slows_the_others_is_said() -> None:
@@ -80,20 +84,21 @@ def test_the_fastest_way_is_chosen_and_what_slows_the_others_is_said() -> None:
     way = Prediction("batch", 2, 1, 1, 1.0, 0.0, 1.0, 1e6, 1e6, 2.0)
     rows = replace(way, split="rows", parts=2, computing=0.5, communication=0.1, sent=5e4, messages=50)
     features = replace(rows, split="features", computing=0.25, communication=1.0, messages=100, sent=9e5)
-    assert choose_split([way, features, rows], {}, link) == (
+    assert choose_split([way, features, rows], {}, link, 2) == (
         "split the rows over 2 ranks: 600.0 ms a display; the batch would take 3.33 times as long, for its "
         "bytes (1.00 MB instead of 50.0 kB); the features over 2 ranks would take 2.08 times as long, for "
         "its bytes (0.90 MB instead of 50.0 kB)"
     )
     many = replace(features, messages=900, communication=0.95, sent=5e4)
-    assert "for its messages (900 one after the other instead of 50)" in choose_split([many, rows], {}, link)
+    said = choose_split([many, rows], {}, link, 2)
+    assert "for its messages (900 one after the other instead of 50)" in said
     slow = replace(way, computing=1.5, updating=2.5)
-    assert "for its arithmetic (4.00 s instead of 500.0 ms)" in choose_split([slow, rows], {}, link)
+    assert "for its arithmetic (4.00 s instead of 500.0 ms)" in choose_split([slow, rows], {}, link, 2)
     grid = replace(rows, ranks=8, parts=2)
-    assert choose_split([replace(way, ranks=8), grid], {"features": "why"}, link).startswith(
+    assert choose_split([replace(way, ranks=8), grid], {"features": "why"}, link, 8).startswith(
         "split the rows over 2 ranks, and the batch over 4 groups: "
     )
-    assert choose_split([way], {"features": "why"}, link).endswith("; features of all 2 ranks: why")
+    assert choose_split([way], {"features": "why"}, link, 2).endswith("; features of all 2 ranks: why")
 
 
 def test_too_small_a_batch_is_remarked() -> None:

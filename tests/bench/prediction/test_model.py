@@ -13,7 +13,8 @@ from petabatch.bench.prediction.calibration import Calibration
 from petabatch.bench.prediction.collectives import gather, tree
 from petabatch.bench.prediction.link import Link
 from petabatch.bench.prediction.model import by_batch, by_parts
-from petabatch.bench.prediction.traffic import AXES, Axis, Traffic, Update
+from petabatch.bench.prediction.traffic import Traffic, Update
+from petabatch.network.possible_parts import AXES, Axis
 
 LINK = Link(1e-3, 1e6)
 TRAFFIC = Traffic(

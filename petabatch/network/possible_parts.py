@@ -1,0 +1,33 @@
+"""Numbers of ranks over which the features or rows of layers can be split."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Literal, get_args
+
+from petabatch.spec.network import Network, Parallel
+
+Axis = Literal["features", "rows"]
+"""What slices are split by, if several ranks share each; with one rank each, the batch alone is split."""
+AXES: tuple[Axis, ...] = get_args(Axis)
+_MOST, _SHOWN = 4096, 5
+
+
+def divisors(sizes: Iterable[int]) -> list[int]:
+    """Return the numbers from 2 on, up to 4096, that divide all sizes."""
+    whole = math.gcd(*sizes)
+    return [parts for parts in range(2, min(whole, _MOST) + 1) if whole % parts == 0]
+
+
+def with_parts(network: Network, axis: Axis, parts: int) -> Network:
+    """Return a network whose features or rows are split over `parts` ranks."""
+    return network.model_copy(update={"parallel": Parallel.model_validate({axis: parts})})
+
+
+def hint(axis: Axis, ranks: int, possible: Sequence[int]) -> str:
+    """Return what to set `parallel.AXIS` to instead: the possible numbers next to it, or 1."""
+    near = sorted(sorted(possible, key=lambda number: abs(number - ranks))[:_SHOWN])
+    numbers = ", ".join(map(str, near[:-1])) + " or " * (len(near) > 1) + "".join(map(str, near[-1:]))
+    other = f"{numbers}, or to " if near else ""
+    return f"parallel.{axis} is {ranks}; set it to {other}1 not to split {axis} over ranks"
