@@ -368,4 +368,6 @@ class Simulator:
 
 def _named(paths: Iterable[str], name: object) -> list[str]:
     """Return those of the paths of parts that are, or end in, a name."""
+    if not isinstance(name, str):
+        return []
     return [path for path in paths if name in (path, path.partition(".")[2])]

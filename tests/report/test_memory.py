@@ -143,7 +143,7 @@ def test_a_large_image_takes_no_more_than_is_estimated(rows: int, tmp_path: Path
     )
     assert done.returncode == 0, done.stderr
     taken, estimated = map(float, done.stdout.split())
-    assert 0.5 * estimated < taken < estimated
+    assert 0.5 * estimated < taken < 1.01 * estimated  # and some pages of the interpreter
 
 
 _LARGE = r"""
