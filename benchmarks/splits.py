@@ -118,16 +118,16 @@ def measure(case: str, way: str, short: bool, folder: Path) -> None:
     parallel = Parallel() if split == "batch" else Parallel.model_validate({split: ranks})
     engine = Assembly.of(whole.model_copy(update={"parallel": parallel}), comm, threads).engine()
     engine.start()
-    display, begun = whole.run.display, ()
+    display, start = whole.run.display, ()
     for step in engine.run():
         engine.features.records(engine.recorder.take(step))
         engine.flushed()
-        if not begun and step >= display:
+        if not start and step >= display:
             comm.barrier()
-            begun = (*_clocks(comm, processor_time), step)
+            start = (*_clocks(comm, processor_time), step)
     ends = _clocks(comm, processor_time)
-    wall, processor, waited, sent = (b - a for a, b in zip(begun, ends, strict=False))
-    steps = whole.run.length - begun[-1]
+    wall, processor, waited, sent = (b - a for a, b in zip(start, ends, strict=False))
+    steps = whole.run.length - start[-1]
     found = {
         "seconds": wall / steps, "processor": processor / steps, "communication": waited / wall,
         "sent": sent / steps, "latency": link["latency"], "bandwidth": link["bandwidth"],

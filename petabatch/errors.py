@@ -197,7 +197,7 @@ def did_you_mean(name: str, choices: Iterable[str]) -> str:
 
 
 def unknown(kind: str, name: object, known: Iterable[str], alike: Iterable[str] = ()) -> UnknownName:
-    """Return the error of a name that is none of those known, of which it lists the first.
+    """Return the error for an unknown name, with the first of those known.
 
     The hint may also be one of `alike`, names that will do.
     """

@@ -214,7 +214,7 @@ def portion(whole: Initial, axis: int, group: Comm) -> Portion:
 
 
 class _WholeReading:
-    """What a probe sees of whole layers, of which each rank of the group has a part."""
+    """A probe's view of whole layers, gathered from the parts of the ranks of a group."""
 
     def __init__(self, split: Split, read: Reading, tag: int) -> None:
         self._split, self._read, self._tag = split, read, tag

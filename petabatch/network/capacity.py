@@ -25,7 +25,7 @@ def check_capacity(network: Network, hosts: int = 1) -> None:
     To be called before values of slices and points are checked, and before plans are made of them.
     """
     sweep, batch = network.sweep, network.run.batch
-    if network.run.pool:  # of which few are held at once, by any ranks
+    if network.run.pool:  # few items are held at once, by any ranks
         return
     ranks = network.parallel.batch or 1
     if ranks > network.batch:

@@ -71,7 +71,7 @@ def by_batch(traffic: Traffic, calibration: Calibration, link: Link, ranks: int)
 def by_parts(
     traffic: Traffic, calibration: Calibration, link: Link, axis: Axis, parts: int, ranks: int
 ) -> Prediction:
-    """Predict a display on ranks of which `parts` share each slice; raises KeyError without its calibration.
+    """Predict a display on ranks, `parts` of which share each slice; raises KeyError without its calibration.
 
     A rank computes its part of all that is done for a slice, but for images and recordings where features are
     split. It learns its features alone, or all weights from its rows.

@@ -48,7 +48,7 @@ class Traffic:
     borders: tuple[int, ...]
     """Bytes of each message to a neighbour that a slice sends in each step if rows are split."""
     together: int
-    """Slices that are advanced in one call at most, whose messages are one."""
+    """Maximum number of slices in one call, whose partial sums are one message."""
 
 
 def traffic(plan: Plan) -> Traffic:

@@ -131,7 +131,7 @@ def _sum_up(row: Any, slices: Any, sent: Any, sums: Any, step: int, least: int) 
         s0, s1 = _load(sums, at), _load(sums, at + row_of_sums)
         s2, s3 = _load(sums, at + 2 * row_of_sums), _load(sums, at + 3 * row_of_sums)
         for part in range(2):
-            # Those of the first part were sent before the ring began anew.
+            # Those of the first part were sent before the ring buffer wrapped around.
             first, last = (middle, end) if part else (begin, middle)
             base = origin if part else origin + ring
             for k in range(np.uint64(first), np.uint64(last)):
