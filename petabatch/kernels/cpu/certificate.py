@@ -22,6 +22,7 @@ from petabatch.kernels.cpu.convolution import drive_units, residual
 from petabatch.kernels.cpu.jit import njit
 from petabatch.kernels.cpu.layout import DRIVE_BLOCK, Dictionary, Images, Scratch, Shape, tile_bounds
 from petabatch.kernels.cpu.rules import FAST, ZERO
+from petabatch.kernels.cpu.sums import wide_dot, wide_squares
 from petabatch.variable import Array
 
 _POSITIONS = 4 * DRIVE_BLOCK
@@ -71,24 +72,9 @@ def objective(size: float, images: Images, s: Shape, work: Scratch) -> Objective
     for y in range(s.height):
         start = (y + s.top) * s.pitch + s.left
         r, image = work.error[start : start + s.width], images.image[y]
-        squares += dot(r, r)
-        cross += dot(r, image)
+        squares += wide_squares(r)
+        cross += wide_dot(r, image)
     return Objective(size, squares, cross)
-
-
-@njit(nogil=True, error_model="numpy")
-def dot(x: Any, y: Any) -> float:
-    """Return x . y in float64: always as four sums, so that no choice of a compiler changes bits."""
-    a, b, c, d = 0.0, 0.0, 0.0, 0.0
-    whole = x.size - x.size % 4
-    for i in range(0, whole, 4):
-        a += np.float64(x[i]) * np.float64(y[i])
-        b += np.float64(x[i + 1]) * np.float64(y[i + 1])
-        c += np.float64(x[i + 2]) * np.float64(y[i + 2])
-        d += np.float64(x[i + 3]) * np.float64(y[i + 3])
-    for i in range(whole, x.size):
-        a += np.float64(x[i]) * np.float64(y[i])
-    return (a + b) + (c + d)
 
 
 @njit(nogil=True, error_model="numpy")

@@ -55,6 +55,18 @@ def _wide_fma(typing: Any, total: Any, v: Any, w: Any) -> Any:
 
 
 @intrinsic
+def _wide_add_size(typing: Any, total: Any, v: Any) -> Any:
+    """Return total + |v|, in float64."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        kind = ir.FunctionType(_WIDE, [_WIDE])
+        size = cgutils.get_or_insert_function(builder.module, kind, f"llvm.fabs.v{_LANES}f64")
+        return builder.fadd(args[0], builder.call(size, [builder.fpext(args[1], _WIDE)]))
+
+    return _Wide()(_Wide(), Vector(_LANES)), generate
+
+
+@intrinsic
 def _wide_number(typing: Any, total: Any, lane: Any) -> Any:
     """Return total[lane]."""
 
@@ -146,6 +158,24 @@ def wide_total(a: Any) -> Any:
     found = (_wide_sum(s0) + _wide_sum(s2)) + (_wide_sum(s1) + _wide_sum(s3))
     for k in range(whole, a.size):
         found += a[k]
+    return found
+
+
+@njit(nogil=True, error_model="numpy")
+def wide_sizes(a: Any) -> Any:
+    """Return the sum of |a|, in float64."""
+    s0, s1, s2, s3 = _wide_zeros(), _wide_zeros(), _wide_zeros(), _wide_zeros()
+    most, whole = a.size - a.size % _STEP, a.size - a.size % _LANES
+    for k in range(0, most, _STEP):
+        s0 = _wide_add_size(s0, _load(a, k))
+        s1 = _wide_add_size(s1, _load(a, k + _LANES))
+        s2 = _wide_add_size(s2, _load(a, k + 2 * _LANES))
+        s3 = _wide_add_size(s3, _load(a, k + 3 * _LANES))
+    for k in range(most, whole, _LANES):
+        s0 = _wide_add_size(s0, _load(a, k))
+    found = (_wide_sum(s0) + _wide_sum(s2)) + (_wide_sum(s1) + _wide_sum(s3))
+    for k in range(whole, a.size):
+        found += abs(np.float64(a[k]))
     return found
 
 

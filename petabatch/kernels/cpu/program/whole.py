@@ -14,7 +14,7 @@ from petabatch.kernels.cpu.elementary import exp
 from petabatch.kernels.cpu.jit import njit
 from petabatch.kernels.cpu.program.units import cell_of
 from petabatch.kernels.cpu.rules import accelerate, compare
-from petabatch.kernels.cpu.sums import wide_squares
+from petabatch.kernels.cpu.sums import wide_sizes, wide_squares
 from petabatch.kernels.timescale import Growth
 
 RANGE, STANDARD, LENGTH, SOFTMAX = range(4)
@@ -89,16 +89,7 @@ def norm(x: Any, kind: int) -> Any:
     if kind == SQUARES:
         return wide_squares(x)
     if kind == SIZES:
-        a, b, c, d = 0.0, 0.0, 0.0, 0.0
-        whole = x.size - x.size % 4
-        for i in range(0, whole, 4):
-            a += abs(np.float64(x[i]))
-            b += abs(np.float64(x[i + 1]))
-            c += abs(np.float64(x[i + 2]))
-            d += abs(np.float64(x[i + 3]))
-        for i in range(whole, x.size):
-            a += abs(np.float64(x[i]))
-        return (a + b) + (c + d)
+        return wide_sizes(x)
     count = 0
     for i in range(x.size):
         count += x[i] != 0
