@@ -129,12 +129,19 @@ class Reference:
     def _others(self, states: Sequence[Arrays], rng: np.random.Generator) -> Iterator[Steps]:
         """Yield runs that differ by rounding alone: disturbed, and of several steps from each state.
 
+        Whether an energy falls that stays the same is seen with the one before raised, and lowered.
         In the latter, numbers that are equal in the run are equal, too, as the energies of two steps, or the
         drives of two steps where a code rests: then with the step sizes of the run.
         """
         for _ in range(REPETITIONS):
             disturbed = [{key: _disturbed(array, rng) for key, array in state.items()} for state in states]
             yield run(self._network, states=disturbed)
+        for factor in (1 - DISTURBED, 1 + DISTURBED):
+            others = [
+                {key: a * factor if key.endswith("/energy_before") else a for key, a in state.items()}
+                for state in states
+            ]
+            yield run(self._network, states=others)
         for first, sizes in product(range(STRETCH), (False, True)):
             yield run(self._network, states=states, stretch=(STRETCH, first), sizes=sizes)
 
