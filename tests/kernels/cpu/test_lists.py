@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from petabatch.kernels.cpu.program.lazy.units import list_feature
+from petabatch.kernels.cpu.program.lazy.units import list_features
 from petabatch.kernels.cpu.program.transport import list_marked
 from petabatch.kernels.cpu.sizes import AT_ONCE, WORD
 
@@ -27,11 +27,16 @@ def test_marked_units_are_listed_in_order(share: float) -> None:
 
 
 @pytest.mark.parametrize("share", [0, 0.02, 0.3, 1])
-def test_due_units_of_a_feature_are_listed_in_order(share: float) -> None:
-    positions, nf, base = 2 * WORD, 3, 256
+@pytest.mark.parametrize("most", [1, 40, 10_000])
+def test_due_units_are_listed_feature_by_feature(share: float, most: int) -> None:
+    positions, nf, base = 2 * WORD, 5, 256
     due = np.random.default_rng(4).random((nf, positions)) < share
     words = np.ascontiguousarray(bits_of(due).T).reshape(-1)
-    places, units = (np.zeros(positions + AT_ONCE + 1, "i8") for _ in range(2))
-    found = list_feature(words, 1, nf, base, 1, places, units)
-    np.testing.assert_array_equal(places[1:found], np.flatnonzero(due[1]))
-    np.testing.assert_array_equal(units[1:found], (base + np.flatnonzero(due[1])) * nf + 1)
+    places, units, ends = (np.zeros(nf * positions + AT_ONCE, "i8") for _ in range(3))
+    n, stop = list_features(words, 1, nf, base, most, places, units, ends)
+    counts = due[1:].sum(1).cumsum()
+    np.testing.assert_array_equal(stop, 1 + min(nf - 1, 1 + np.searchsorted(counts, most)))
+    np.testing.assert_array_equal(ends[1:stop], counts[: stop - 1])
+    features, expected = np.nonzero(due[1:stop])
+    np.testing.assert_array_equal(places[:n], expected)
+    np.testing.assert_array_equal(units[:n], (base + expected) * nf + 1 + features)

@@ -39,7 +39,7 @@ from petabatch.kernels.cpu.program.lazy.units import (
     drive_listed,
     has_own,
     integrate_inputs,
-    list_feature,
+    list_features,
     mark_due,
     norms_of,
     potential,
@@ -254,14 +254,13 @@ def _compute_due(
             for f in range(0, nf, WORD):
                 transpose(work.mask[f : f + WORD])
             copy(work.mask, work.bits[place : place + nf])
-        listed, n, first = work.bits[: -(-(stop - base) // WORD) * nf], 0, 0
-        for f in range(nf):
-            n = list_feature(listed, f, nf, base, n, work.places, work.units)
-            work.ends[f] = n
-            if n >= most or f == nf - 1:
-                drive_listed(first, f + 1, n, base, row, drives, arrays, shapes, work)
-                active += update_due(n, base, nf, gain, decay, previous, history, c, work, activity, bits)
-                computed, n, first = computed + n, 0, f + 1
+        listed, f = work.bits[: -(-(stop - base) // WORD) * nf], 0
+        while f < nf:
+            first = f
+            n, f = list_features(listed, f, nf, base, most, work.places, work.units, work.ends)
+            drive_listed(first, f, n, base, row, drives, arrays, shapes, work)
+            active += update_due(n, base, nf, gain, decay, previous, history, c, work, activity, bits)
+            computed += n
     return computed, active
 
 

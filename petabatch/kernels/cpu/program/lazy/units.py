@@ -145,19 +145,26 @@ def products(
 
 
 @njit(nogil=True, error_model="numpy")
-def list_feature(
-    bits: Any, f: int, nf: int, base: int, n: int, places: Any, units: Any
-) -> int:  # fmt: skip
-    """List the due units of a feature in a block, from place `n` of the lists on; return the place after."""
-    for word in range(bits.size // nf):
-        left = bits[word * nf + f]
-        while left != 0:
-            for _ in range(AT_ONCE):  # without branches; the lists have room for bits that are not there
-                place, k = word * WORD + (lowest_bit(left) & (WORD - 1)), np.uint64(n)
-                places[k], units[k] = place, (base + place) * nf + f
-                n += int(left != 0)
-                left &= left - _ONE
-    return n
+def list_features(
+    bits: Any, f: int, nf: int, base: int, most: int, places: Any, units: Any, ends: Any
+) -> tuple[int, int]:
+    """List the due units of a block from feature `f` on, until there are `most`, feature by feature.
+
+    Return their number, and the feature after the last; `ends` are the places after the units of each.
+    """
+    n, each = 0, bits.size // nf
+    while f < nf and n < most:
+        for word in range(each):
+            left = bits[word * nf + f]
+            while left != 0:
+                for _ in range(AT_ONCE):  # without branches; the lists have room for bits that are not there
+                    place, k = word * WORD + (lowest_bit(left) & (WORD - 1)), np.uint64(n)
+                    places[k], units[k] = place, (base + place) * nf + f
+                    n += int(left != 0)
+                    left &= left - _ONE
+        ends[f] = n
+        f += 1
+    return n, f
 
 
 @njit(nogil=True, error_model="numpy")
