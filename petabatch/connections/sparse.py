@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Annotated, Literal
 
 import numpy as np
@@ -160,6 +159,14 @@ class Sparse(Connection):
                 return False
         kind = "features" if shared else "units"
         own = 0 if self.self_connections else 1
+        if self.number is not None and ends.post_units == own:
+            report(
+                "number",
+                "there is no other unit to have synapses onto",
+                found=f"1 of the {kind} of {self.post}, self_connections = false",
+                expected="2 at least, or self_connections = true",
+            )
+            return False
         for key, text, most, layer in (
             ("in_degree", "there are fewer units to receive synapses from", ends.pre - own, self.pre),
             ("out_degree", "there are fewer units to have synapses onto", ends.post_units - own, self.post),
@@ -207,19 +214,14 @@ class Sparse(Connection):
         first = self._sorted(ends, given, rng, dt)
         if given is not None:
             longest = 0 if first.delays is None else int(first.delays.max(initial=0))
-            return Synapses(first, ends, self.init, self.mode, False, None, len(first.targets), longest)
+            return Synapses(first, ends, self.init, self.mode, False, False, len(first.targets), longest)
         _, high = self._limits or (0, 0)
         high += farthest(ends, self.periodic) / self.speed if self.speed is not None else 0
         longest = 0 if first.delays is None else int(first.delays.max(initial=0))
         if self.per_slice or not over_slices(self.mode):  # slices may draw longer ones
             longest = _steps(high, dt)
-        draw = partial(self._drawn, ends, dt)
-        return Synapses(
-            first, ends, self.init, self.mode, self.per_slice, draw, self._rule.most(ends), longest
-        )
-
-    def _drawn(self, ends: Ends, dt: float, rng: np.random.Generator) -> Drawn:
-        return self._sorted(ends, None, rng, dt)
+        most = self._rule.most(ends)
+        return Synapses(first, ends, self.init, self.mode, self.per_slice, True, most, longest)
 
     def _sorted(self, ends: Ends, given: Coordinates | None, rng: np.random.Generator, dt: float) -> Drawn:
         """Return the synapses of a slice, drawn unless they are given."""

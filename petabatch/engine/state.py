@@ -113,10 +113,10 @@ class State:
                 continue  # of all slices, and so there already
             activity = self.arrays[f"layers/{name}/A"][:, 0]
             self._start_from_values(name)
-            problems += self._start_variables(name, layer, without="A")
+            problems += self._start_variables(name, without="A")
             with calling(layer, f"layers.{name}"):
                 self._prepare(name, activity)
-            problems += self._start_variables(name, layer, only="A")
+            problems += self._start_variables(name, only="A")
             if layer.images is None or name not in readers:
                 continue
             try:
@@ -142,20 +142,21 @@ class State:
                 problems.append(file_problem(path, initial, error))
         return problems
 
-    def _start_variables(self, name: str, layer: Layer, without: str = "", only: str = "") -> list[Problem]:
+    def _start_variables(self, name: str, without: str = "", only: str = "") -> list[Problem]:
         """Initialise the variables that `starts` names; return what is wrong with the files that are read."""
         problems = []
-        for variable, (path, initial) in layer.starts.items():
-            if variable == without or (only and variable != only):
-                continue
-            key, values = f"layers.{name}.{path}", self.arrays[f"layers/{name}/{variable}"]
-            try:
-                with calling(initial, key):
-                    self._fill(
-                        initial, values[:, 0] if variable == "A" else values, f"start/{name}/{variable}"
-                    )
-            except InputError as error:
-                problems.append(file_problem(key, initial, error))
+        for first, some, layer in self._own(name):
+            for variable, (path, initial) in layer.starts.items():
+                if variable == without or (only and variable != only):
+                    continue
+                key, values = f"layers.{name}.{path}", self.arrays[f"layers/{name}/{variable}"][some]
+                if variable == "A":
+                    values = values[:, 0]
+                try:
+                    with calling(initial, key):
+                        self._fill(initial, values, f"start/{name}/{variable}", first)
+                except InputError as error:
+                    problems.append(file_problem(key, initial, error))
         return problems
 
     def _start_synapses(self, per: Literal["network", "slice"]) -> list[Problem]:
@@ -198,22 +199,20 @@ class State:
 
     def _drawn(self, name: str, synapses: Synapses, number: int) -> Drawn:
         """Return the synapses of a slice that has its own."""
-        assert synapses.draw is not None
-        network = self.graph.network
+        network, mine = self.graph.network, self._network_of(number)
         own = within_point(network, range(number, number + 1)) if synapses.per_slice else ()
-        found = synapses.draw(stream(seed_of(network, number), f"synapses/{name}", *own))
+        rng = stream(seed_of(network, number), f"synapses/{name}", *own)
+        found = mine.connections[name].synapses(synapses.ends, rng, mine.run.dt).first
         if len(found.targets) > synapses.most:
             raise InputError(f"{len(found.targets)} synapses are more than chance makes")
         return found
 
     def _draw_apart(self, name: str, init: Initial, counts: Array, weights: Array) -> None:
         """Set the initial weights of slices with different numbers of synapses."""
-        network = self.graph.network
         for index, count in enumerate(counts.tolist()):
-            number = self.lo + index
-            own = within_point(network, range(number, number + 1)) if init.per_slice else ()
-            rng = stream(seed_of(network, number), f"weights/{name}", *own)
-            weights[index, :count] = init.weights((1, 1, 1, 1, 1, count), rng).reshape(-1)
+            own = np.empty((1, 1, 1, 1, 1, 1, count), weights.dtype)
+            self._fill(init, own, f"weights/{name}", index)
+            weights[index, :count] = own.reshape(-1)
 
     def _draw(self, name: str, init: Initial, mode: str, weights: Array, like: str = "") -> None:
         """Set initial weights, or other values of a connection that belong to what the weights `like` do.
@@ -237,11 +236,14 @@ class State:
             raise ParamsError([problem])
         weights[...] = first
 
-    def _fill(self, initial: Initial, values: Array, purpose: str) -> None:
-        """Set initial values `[slices, ...]`: the same in all slices of a seed, unless `per_slice`."""
+    def _fill(self, initial: Initial, values: Array, purpose: str, first: int = 0) -> None:
+        """Set initial values `[slices, ...]` from a local slice on.
+
+        They are the same in all slices of a seed, unless `per_slice`.
+        """
         network, shape = self.graph.network, values.shape[1:]
         drawn: dict[int, np.ndarray] = {}
-        for index, number in enumerate(range(self.lo, self.lo + len(values))):
+        for index, number in enumerate(range(self.lo + first, self.lo + first + len(values))):
             seed, (own,) = seed_of(network, number), within_point(network, range(number, number + 1))
             if initial.per_slice and not initial.given:
                 values[index] = initial.weights(shape, stream(seed, purpose, own))
@@ -253,27 +255,26 @@ class State:
 
     def _prepare(self, layer: str, activity: Array) -> None:
         """Set the initial state of a layer, in each slice with its values."""
-        network, state = self.graph.network, self.owned(f"layers/{layer}")
-        each = list(self._own(layer))
-        if not each:
-            at_step(network, 0).layers[layer].prepare(state, activity)
-        for one, own in each:
-            own.prepare({key: array[one] for key, array in state.items()}, activity[one])
+        state = self.owned(f"layers/{layer}")
+        for _, some, own in self._own(layer):
+            own.prepare({key: array[some] for key, array in state.items()}, activity[some])
 
     def _start_from_values(self, layer: str) -> None:
         """Set the variables of a layer to what its values in each slice say."""
         state = self.owned(f"layers/{layer}")
-        for one, own in self._own(layer):
+        for _, some, own in self._own(layer):
             for variable in own.variables():
-                state[variable.name][one] = variable.initial
+                state[variable.name][some] = variable.initial
 
-    def _own(self, layer: str) -> Iterator[tuple[slice, Layer]]:
-        """Yield a layer with the values of each slice, and the slice; nothing where all have the same."""
+    def _own(self, layer: str) -> Iterator[tuple[int, slice, Layer]]:
+        """Yield local slices with the same values of a layer: the first, all, and the layer in step 0."""
         network = self.graph.network
-        if any(path.startswith(f"layers.{layer}.") for path in own_values(network, 0)):
-            for index in range(self.hi - self.lo):
-                own = at_step(self._network_of(self.lo + index), 0)
-                yield slice(index, index + 1), own.layers[layer]
+        if not any(path.startswith(f"layers.{layer}.") for path in own_values(network, 0)):
+            yield 0, slice(None), at_step(network, 0).layers[layer]
+            return
+        for index in range(self.hi - self.lo):
+            own = at_step(self._network_of(self.lo + index), 0)
+            yield index, slice(index, index + 1), own.layers[layer]
 
     def clear(self) -> None:
         """Set every array to its initial value."""

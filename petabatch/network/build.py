@@ -27,12 +27,19 @@ from petabatch.network.levels import delivers, find_levels
 from petabatch.network.method import check_kernel
 from petabatch.network.over_time import check_over_time
 from petabatch.network.pool import check_pool
-from petabatch.network.slices import check_fits, check_slices, first_of_seeds, own_values, sliced
+from petabatch.network.slices import (
+    check_fits,
+    check_slices,
+    first_of_seeds,
+    own_values,
+    sliced,
+    synaptic_values,
+)
 from petabatch.network.tiles import check_tiles
 from petabatch.network.until import check_until
 from petabatch.spec.network import Network
 from petabatch.spec.parts import Connection, Layer, Wiring
-from petabatch.weight_mode import for_each_slice
+from petabatch.weight_mode import for_each_slice, over_slices
 
 
 def build(network: Network) -> Graph:
@@ -86,7 +93,7 @@ def check_potentials(graph: Graph) -> list[Problem]:
 
 
 def check_synapses(graph: Graph) -> list[Problem]:
-    """Check that there are synapses, that those of all slices are drawn from one seed, and their delays."""
+    """Check that there are synapses, that those of all slices have one seed and rule, and their delays."""
     problems = []
     for name, synapses in graph.synapses.items():
         ends = graph.wirings[name].synapses
@@ -99,6 +106,17 @@ def check_synapses(graph: Graph) -> list[Problem]:
                     found=f"none of {ends.pre * ends.post_units:,} possible ones {here}",
                     hint="a higher probability, or a matrix with entries"
                     + ('; mode = "extra_non_shared" joins all units' if ends.positions > 1 else ""),
+                )
+            )
+        values = synaptic_values(graph.network, name)
+        if values and over_slices(synapses.mode):
+            path = next(iter(values))
+            problems.append(
+                Problem(
+                    path if path in graph.network.slices else f"sweep.{path}",
+                    f"the synapses of connection {name} are those of all slices",
+                    found=f'connections.{name}.mode = "{synapses.mode}"',
+                    expected=f'mode = "{for_each_slice(synapses.mode)}", or one run for each value',
                 )
             )
         if synapses.delayed and "run.dt" in own_values(graph.network, 0):
@@ -116,7 +134,7 @@ def check_synapses(graph: Graph) -> list[Problem]:
             expected=f'mode = "{for_each_slice(synapses.mode)}", or one run for each seed',
         )
         for name, synapses in graph.synapses.items()
-        if synapses.draw is not None and not synapses.apart
+        if synapses.drawn and not synapses.apart
     ]
 
 
@@ -133,7 +151,7 @@ def with_numbers_of_slice(graph: Graph, number: int) -> Graph:
     """
     network = sliced(graph.network, number)
     if any(map(_draws, own_values(graph.network, number))):
-        return build(network)
+        return replace(build(network), known_synapses=graph.synapses)
     found = replace(with_numbers(graph, network), known_synapses=graph.synapses)
     if problems := _number_problems(found):
         raise ParamsError(problems)

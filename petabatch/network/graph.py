@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from petabatch.network.slices import first_of_seeds
+from petabatch.network.slices import extremes, first_of_seeds, synaptic_values
 from petabatch.network.until import variables
 from petabatch.random import stream
 from petabatch.spec.network import Network
@@ -110,10 +110,20 @@ class Graph:
         for name, wiring in self.wirings.items():
             if wiring.synapses is None:
                 continue
-            connection = self.network.connections[name]
-            one = connection.synapses(wiring.synapses, stream(run.seed, f"synapses/{name}"), run.dt)
-            seeds = several and one.draw is not None and one.per == "slice"
-            found[name] = replace(one, apart=one.per_slice or seeds)
+            others = [
+                network.connections[name].synapses(
+                    wiring.synapses, stream(run.seed, f"synapses/{name}"), run.dt
+                )
+                for network in extremes(self.network, synaptic_values(self.network, name))
+            ]
+            one = others[0]
+            seeds = several and one.drawn and one.per == "slice"
+            found[name] = replace(
+                one,
+                apart=one.per_slice or seeds or len(others) > 1,
+                most=max(other.most for other in others),
+                longest=max(other.longest for other in others),
+            )
         return found
 
     @cached_property

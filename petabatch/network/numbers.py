@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -15,6 +16,7 @@ from petabatch.spec.model import Model
 from petabatch.spec.network import Network
 from petabatch.spec.parts import Connection, Layer, Source
 from petabatch.spec.problems import problems as problems_of
+from petabatch.spec.weights import Initial
 from petabatch.weight_mode import over_slices
 
 KINDS = ("layers", "connections", "probes")
@@ -143,6 +145,13 @@ def problem_of_values(
             )
         if not learns and not over_time:
             return Problem(key, f"this cannot {vary}: {_SHARED}", expected='a connection of mode "shared"')
+    if over_time and _is_drawn(table, keys):
+        return Problem(
+            key,
+            "this cannot change over time: it decides what is drawn before the first step",
+            found=rest,
+            expected="values per slice, or a number of the dynamics",
+        )
     return _wrong_values(table, keys, key, values, count)
 
 
@@ -203,6 +212,14 @@ def _wrong_values(
             if wrong is not None:
                 return replace(wrong, key=key, message=f"value {number + 1}: {wrong.message}")
     return None
+
+
+def _is_drawn(table: Any, keys: Sequence[str]) -> bool:
+    """Return whether synapses, or the numbers of an initialiser, follow from a number."""
+    if isinstance(table, Connection) and table.operation == "sparse" and not table.plain(keys):
+        return True
+    inner = itertools.accumulate(keys[:-1], _inner, initial=table)
+    return any(isinstance(one, Initial) for one in inner)
 
 
 def _exists(table: Any, keys: Sequence[str]) -> bool:

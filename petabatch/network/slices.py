@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+import itertools
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -47,6 +48,24 @@ def values_of_images(network: Network, layer: str, number: int) -> tuple[float, 
         for path, value in own_values(network, number).items()
         if path == "run.seed" or path.startswith(own)
     )
+
+
+def synaptic_values(network: Network, name: str) -> dict[str, Sequence[float] | np.ndarray]:
+    """Return what the synapses of a connection depend on, and slices differ in: values by key path."""
+    own, connection = f"connections.{name}.", network.connections[name]
+    columns = {} if network.sweep is None else network.sweep.columns
+    return {
+        path: values
+        for path, values in {**network.slices, **columns}.items()
+        if path.startswith(own) and not connection.plain(path.removeprefix(own).split("."))
+    }
+
+
+def extremes(network: Network, columns: Mapping[str, Sequence[float] | np.ndarray]) -> Iterator[Network]:
+    """Yield the network with all combinations of the least and the largest value of key paths."""
+    ends = (sorted({float(min(values)), float(max(values))}) for values in columns.values())
+    for values in itertools.product(*ends):
+        yield with_values(network, dict(zip(columns, values, strict=True)))
 
 
 def within_point(network: Network, numbers: range) -> range:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -46,7 +45,7 @@ class Drawn(NamedTuple):
 
 @dataclass(frozen=True)
 class Synapses:
-    """The synapses of a connection, and how those of further slices are drawn."""
+    """The synapses of a connection."""
 
     first: Drawn
     """Those of all slices, or of the first one."""
@@ -56,8 +55,8 @@ class Synapses:
     """The weight mode."""
     per_slice: bool
     """Each slice draws its own by its number; otherwise all slices of a seed have the same."""
-    draw: Callable[[np.random.Generator], Drawn] | None
-    """Draws those of another seed or slice; None where they are given."""
+    drawn: bool
+    """Those of another seed are others; otherwise they are given."""
     most: int
     """Synapses of a slice at most."""
     longest: int

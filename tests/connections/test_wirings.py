@@ -110,9 +110,11 @@ def test_delays_are_rounded_to_steps_and_grow_with_distance() -> None:
 
 def test_no_more_synapses_are_drawn_than_there_is_room_for() -> None:
     for keys in ({}, {"probability": 1.0}, {"probability": 1e-3}, {"profile": Profile(width=1.0)}):
-        synapses = drawn(**keys)[0]
-        assert synapses.draw is not None
-        counts = [len(synapses.draw(np.random.default_rng(seed)).targets) for seed in range(20)]
+        synapses, sparse = drawn(**keys)[0], network(**keys).connections["ab"]
+        counts = [
+            len(sparse.synapses(synapses.ends, np.random.default_rng(seed), 0.1).targets)
+            for seed in range(20)
+        ]
         mean = np.mean(counts)
         assert max(counts) <= synapses.most <= mean + 9 * math.sqrt(mean) + 40
 

@@ -43,18 +43,19 @@ init = { type = "uniform", low = 0.0, high = 1.0 }
 
 
 @pytest.mark.parametrize(
-    ("key", "values", "shared"),
+    ("key", "values"),
     [
-        ("layers.nodes.parameters.k", [0.5, 0.7], True),
-        ("connections.tracts.strength", [0.5, 0.7], True),
-        ("run.dt", [0.5, 1.0], False),
+        ("layers.nodes.parameters.k", [0.5, 0.7]),
+        ("connections.tracts.strength", [0.5, 0.7]),
+        ("run.dt", [0.5, 1.0]),
+        ("connections.tracts.probability", [0.2, 0.7]),
     ],
 )
-def test_slices_share_synapses_unless_their_values_may_draw_others(
-    key: str, values: list[float], shared: bool, tmp_path: Path
-) -> None:
+def test_slices_have_room_for_the_synapses_of_any(key: str, values: list[float], tmp_path: Path) -> None:
     file = tmp_path / "nodes.toml"
     file.write_text(NODES, "utf-8")
-    plan = schedule(build(petabatch.load(file, [f"sweep.{key}={values}"]).network))
+    given = [f"sweep.{key}={values}", 'connections.tracts.mode="non_shared"']
+    plan = schedule(build(petabatch.load(file, given).network))
     first, second = (plan.of_slice(number).graph.synapses["tracts"] for number in range(2))
-    assert (first is second) == shared
+    assert first is second is plan.graph.synapses["tracts"]
+    assert first.apart == key.endswith("probability")

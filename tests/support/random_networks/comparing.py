@@ -17,7 +17,12 @@ import numpy as np
 from petabatch import in_memory
 from petabatch.errors import ParamsError
 from petabatch.network.build import build
+from petabatch.network.numbers import with_value
+from petabatch.network.plan import schedule
+from petabatch.network.slices import own_values, sliced
 from petabatch.spec.network import Network
+from petabatch.spec.over_time import OverTime
+from petabatch.weight_mode import over_slices
 from support.pools import pooled
 from support.random_networks.runs import Arrays, Steps, run, unobserved, with_run
 from support.random_runs import on_ranks
@@ -82,7 +87,37 @@ def in_a_pool(network: Network, seen: Steps, rng: np.random.Generator) -> list[s
     return wrong + bits(found, {path: seen.recorded[path] for path in found}, "in a pool")
 
 
-INVARIANTS = (ranks_and_threads, resumed, not_observed, in_calls, in_a_pool)
+def with_values_of_one(network: Network, seen: Steps, rng: np.random.Generator) -> list[str]:
+    """Return what changes bits of a slice when all slices have its values; else as `constant_course`."""
+    number = int(rng.integers(network.batch))
+    plan = schedule(build(network))
+    together = any(over_slices(owner.mode) for owner in plan.graph.plastic.values())
+    if together or not own_values(network, number):
+        return constant_course(network, seen, rng)
+    state, within = run(sliced(network, number)).states[-1], number % network.run.batch
+    mine, alone = {}, {}
+    for key, array in seen.states[-1].items():
+        if plan.variables[key].per == "slice" and array.shape[1:] == state[key].shape[1:]:
+            mine[key], alone[key] = array[number], state[key][within]
+    return bits(alone, mine, f"with the values of slice {number}")
+
+
+def constant_course(network: Network, seen: Steps, rng: np.random.Generator) -> list[str]:
+    """Return what changes bits where values over time do not change; unobserved where there are none."""
+    if not network.over_time:
+        return not_observed(network, seen, rng)
+    courses = dict(network.over_time)
+    path = str(rng.choice(sorted(courses)))
+    value = courses.pop(path).values[0]
+    given = with_value(network, path, value).model_copy(update={"over_time": courses})
+    constant = {**courses, path: OverTime(at=(1,), values=(value,))}
+    found = run(network.model_copy(update={"over_time": constant})).states[-1]
+    return bits(found, run(given).states[-1], f"constant {path}")
+
+
+INVARIANTS = (
+    ranks_and_threads, resumed, not_observed, in_calls, in_a_pool, with_values_of_one, constant_course,
+)  # fmt: skip
 
 
 def _on_ranks(

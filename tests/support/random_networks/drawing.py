@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from petabatch.geometry import GeometryError
 from petabatch.layers import Constant, Input, Linear, MaxUnpool
 from petabatch.network.numbers import problem_of_values
 from petabatch.probes import Energy, Optimality, SpikeStatistics
+from petabatch.spec.model import Model
 from petabatch.spec.network import ConnectionOutput, LayerOutput, Network, Output, Run, Until
 from petabatch.spec.over_time import OverTime
 from petabatch.spec.parts import NEVER, Connection, Layer, Probe
@@ -384,16 +385,10 @@ class Drawing(Tables):
         return network.model_copy(update=varied)
 
     def _numbers(self) -> Iterator[tuple[str, float]]:
-        """Yield the numbers of parts, by key path."""
+        """Yield the numbers of parts and of tables in them, by key path."""
         for kind in ("layers", "connections"):
             for name, part in getattr(self, kind).items():
-                tables = {"": part} | ({"learn.": part.learn} if getattr(part, "learn", None) else {})
-                for prefix, table in tables.items():
-                    for key in keys(type(table)):
-                        value = getattr(table, key)
-                        said = key == "strength" or value != type(table).model_fields[key].default
-                        if isinstance(value, float) and np.isfinite(value) and said:
-                            yield f"{kind}.{name}.{prefix}{key}", value
+                yield from _numbers_of(f"{kind}.{name}", part)
 
     def _vary(self, way: str, path: str, said: set[str]) -> float:
         """Return how much it is wanted that a number varies."""
@@ -415,3 +410,15 @@ class Drawing(Tables):
         if self.chance(0.5):
             columns["run.dt"] = Range(start=0.4, stop=0.6, count=2, spacing=self.one_of("linear", "log"))
         return self.fill(Sweep, {"values": columns})
+
+
+def _numbers_of(path: str, table: Any) -> Iterator[tuple[str, float]]:
+    """Yield the numbers of a table that are said, and of tables in it, by key path."""
+    for key in keys(type(table)) if isinstance(table, Model) else table:
+        value = getattr(table, key) if isinstance(table, Model) else table[key]
+        if isinstance(value, Model | Mapping):
+            yield from _numbers_of(f"{path}.{key}", value)
+        elif isinstance(value, float) and np.isfinite(value):
+            default = type(table).model_fields[key].default if isinstance(table, Model) else None
+            if key == "strength" or value != default:
+                yield f"{path}.{key}", value
