@@ -109,14 +109,17 @@ def check_synapses(graph: Graph) -> list[Problem]:
                 )
             )
         values = synaptic_values(graph.network, name)
-        if values and over_slices(synapses.mode):
-            path = next(iter(values))
+        path = next((path for path, own in values.items() if min(own) != max(own)), None)
+        if path is not None and over_slices(synapses.mode):
             problems.append(
                 Problem(
                     path if path in graph.network.slices else f"sweep.{path}",
                     f"the synapses of connection {name} are those of all slices",
                     found=f'connections.{name}.mode = "{synapses.mode}"',
                     expected=f'mode = "{for_each_slice(synapses.mode)}", or one run for each value',
+                    hint=""
+                    if path in graph.network.slices
+                    else "`sweep.wave` holds points of one value at once",
                 )
             )
         if synapses.delayed and "run.dt" in own_values(graph.network, 0):

@@ -46,14 +46,17 @@ class Wave:
     """Seconds by activity."""
 
 
-def layout_of(plan: Plan, network: str, paths: tuple[str, ...], batch: int) -> Layout:
-    """Return what is kept of each point of `batch` slices; `network` identifies what is swept."""
+def layout_of(plan: Plan, network: str, paths: tuple[str, ...], batch: int, same: bool = True) -> Layout:
+    """Return what is kept of each point of `batch` slices; `network` identifies what is swept.
+
+    What slices have in common is kept where it is the `same` in all waves.
+    """
     streams, steps = [], {}
     for recording in plan.recordings:
         stream = recording.stream
         if stream.events:  # of probes alone, or the run would have been refused
             continue
-        if stream.batched or "run.seed" not in paths:  # weights in common differ over seeds
+        if stream.batched or same:
             shape = [batch, *stream.shape[1:]] if stream.batched else list(stream.shape)
             streams.append({**asdict(stream), "shape": shape, "dims": list(stream.dims)})
             steps[stream.path] = recording.steps(0, plan.length)

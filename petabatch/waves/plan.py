@@ -24,6 +24,7 @@ from petabatch.waves.compute import Wave, layout_of, waves
 from petabatch.waves.experiment import Experiment, digest
 from petabatch.waves.finished import Points
 from petabatch.waves.fitting import MOST, SHARE, fitting, least
+from petabatch.waves.in_common import paths_in_common
 from petabatch.waves.queue import Parts
 
 
@@ -53,10 +54,15 @@ class Waves(Experiment):
         return self.sweep.points
 
     @cached_property
+    def _in_common(self) -> set[str]:
+        return paths_in_common(self.base.graph, self.network)
+
+    @cached_property
     def layout(self) -> Layout:
         """What is kept of each point."""
         paths, batch = tuple(self.sweep.columns), self.network.run.batch
-        return layout_of(self.base, digest(self.network), paths, batch)
+        same = self._in_common.isdisjoint(paths)
+        return layout_of(self.base, digest(self.network), paths, batch, same)
 
     def __str__(self) -> str:
         return f"{self.sweep.points:,} points, in waves of {self.size(None):,}"
@@ -90,7 +96,7 @@ class Waves(Experiment):
             yield from waves(self.loaded, points, self.layout, threads, device, stopped, checkpoints)
 
     def parts(self, points: Points, threads: int | None, comm: Comm) -> Parts:
-        """Return points in waves, of one seed each where it draws what slices have in common."""
+        """Return points in waves, each of one seed and one value of what slices have in common."""
         here = comm.hosts.count(comm.hosts[comm.rank])
         return self.cut(points, least(comm, self.size(threads, here)), comm.size)
 
@@ -114,14 +120,9 @@ class Waves(Experiment):
     def cut(self, points: Points, size: int, ranks: int = 1) -> Parts:
         """Return points in waves of at most `size`."""
         order, ends = np.arange(len(points.numbers)), np.array([len(points.numbers)])
-        if "run.seed" in points.paths and self._drawn_in_common:
-            seeds = points.values[:, points.paths.index("run.seed")]
-            order = np.argsort(seeds, kind="stable")
-            ends = np.append(np.flatnonzero(np.diff(seeds[order])) + 1, ends)
+        if common := [number for number, path in enumerate(points.paths) if path in self._in_common]:
+            values = points.values[:, common]
+            order = np.lexsort(values.T[::-1])
+            changes = np.diff(values[order], axis=0).any(1)
+            ends = np.append(np.flatnonzero(changes) + 1, ends)
         return Parts.of(points, order, ends, size, ranks)
-
-    @property
-    def _drawn_in_common(self) -> bool:
-        graph = self.base.graph
-        owners = graph.weighted.values()
-        return bool(graph.synapses) or any(o.weights(graph.network.layers).per == "network" for o in owners)

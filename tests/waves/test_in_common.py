@@ -1,0 +1,65 @@
+"""Synapses that all slices of a wave share: those that each point has in a run of its own."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from petabatch import simulation
+from petabatch.errors import ParamsError
+
+NODES = """
+[run]
+batch = 2
+steps = 30
+
+[layers.nodes]
+type = "neurons"
+shape = [2, 4, 1]
+equations = "dx/dt = (k + coupling - x) / 10"
+parameters = { k = 0.5 }
+currents = ["coupling"]
+start.x = { type = "uniform", low = 0.0, high = 1.0, per_slice = true }
+
+[connections.tracts]
+type = "sparse"
+pre = "nodes"
+post = "nodes"
+target = "coupling"
+probability = 0.5
+speed = 0.4
+init = { type = "uniform", low = 0.0, high = 0.5 }
+
+[output.layers.nodes]
+"""
+
+
+def ended(folder: Path, name: str, *settings: str) -> np.ndarray:
+    """Return what a run with these settings recorded of the layer."""
+    file = folder / "nodes.toml"
+    file.write_text(NODES, "utf-8")
+    with simulation.run(simulation.read(file, settings), folder / name, mpi=False, quiet=True) as run:
+        found: np.ndarray = run["layers/nodes/A"][...]
+        return found
+
+
+@pytest.mark.parametrize("key", ["connections.tracts.speed", "connections.tracts.probability"])
+def test_a_wave_has_one_value_of_what_its_synapses_follow_from(key: str, tmp_path: Path) -> None:
+    ranges = {key: (0.3, 1.0), "layers.nodes.parameters.k": (0.5, 0.9)}
+    swept = ended(
+        tmp_path, "swept", "sweep.wave=3", *(f"sweep.{path}={list(r)}" for path, r in ranges.items())
+    )
+    for number, values in enumerate(product(*ranges.values())):
+        given = (f"{path}={value}" for path, value in zip(ranges, values, strict=True))
+        own = ended(tmp_path, f"alone_{number}", *given)
+        assert np.array_equal(swept[:, 2 * number : 2 * number + 2], own), number
+    assert not np.array_equal(swept[:, :2], swept[:, 4:6])
+
+
+def test_one_batch_has_one_value_of_what_its_synapses_follow_from(tmp_path: Path) -> None:
+    with pytest.raises(ParamsError, match="are those of all slices") as raised:
+        ended(tmp_path, "swept", "sweep.connections.tracts.speed=[0.3, 2.0]")
+    assert "sweep.wave" in raised.value.problems[0].hint
