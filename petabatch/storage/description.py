@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
@@ -12,7 +11,7 @@ from typing import Any, Literal
 import h5py
 import numpy as np
 
-from petabatch.errors import DamagedError, FormatError, StorageError
+from petabatch.errors import DamagedError, FormatError
 from petabatch.storage import FORMAT, JSON_ATTRIBUTES, READABLE, manifest
 from petabatch.storage.containment import is_segment, refuse_references
 from petabatch.storage.directory import RunDirectory
@@ -55,18 +54,7 @@ class Description:
             "files": self.files,
             "coordinates": [asdict(coordinate) for coordinate in self.coordinates],
         }
-        path, temporary = directory.path / DESCRIPTION, directory.path / f".{DESCRIPTION}.tmp"
-        try:
-            with temporary.open("w", encoding="utf-8") as file:
-                json.dump(sealed_json(stored), file, indent=1)
-                file.flush()
-                os.fsync(file.fileno())
-            manifest.replace(directory.path, temporary, DESCRIPTION)
-        except OSError as error:
-            raise StorageError(
-                f"{path}: cannot be written: {error.strerror}\n"
-                "    hint:     files written before are intact; free disk space, then resume"
-            ) from error
+        manifest.write(directory.path / DESCRIPTION, json.dumps(sealed_json(stored), indent=1))
         directory.saved[DESCRIPTION] = replace(self, provenance=lasting)
 
 
@@ -133,10 +121,7 @@ def _read(directory: RunDirectory) -> Description | None:
         return None
     try:
         stored = json.loads(path.read_bytes())
-        streams = tuple(
-            Stream(**{**stream, "shape": tuple(stream["shape"]), "dims": tuple(stream["dims"])})
-            for stream in stored["streams"]
-        )
+        streams = tuple(map(Stream.of, stored["streams"]))
         files = {
             name: [(str(file), int(items)) for file, items in files]
             for name, files in stored.get("files", {}).items()

@@ -32,6 +32,7 @@ from petabatch.storage.files import (
     RUN_FILE,
     lacking,
     refuse_replacement,
+    temporary_name,
 )
 from petabatch.storage.manifest import Entry
 from petabatch.storage.seal import new_run_id, recorded_run_id
@@ -216,12 +217,7 @@ class RunDirectory:
 
     def write_inputs(self, text: str) -> None:
         """Replace the fingerprints of the input files."""
-        temporary = self.path / f".{INPUTS}.tmp"
-        try:
-            temporary.write_text(text, encoding="utf-8")
-            manifest.replace(self.path, temporary, INPUTS)
-        except OSError as error:
-            raise StorageError(f"{self.inputs}: cannot be written: {error.strerror}") from error
+        manifest.write(self.inputs, text)
 
     def fixed_files(self) -> list[str]:
         """Return the names of the files in the manifest that are neither segments nor checkpoints."""
@@ -260,7 +256,7 @@ class RunDirectory:
     def clean(self) -> None:
         """Remove unfinished files of a killed run; called on rank 0, before a resumed run writes."""
         for folder in (self.path, self.parts, self.checkpoints):
-            for leftover in folder.glob(".*.tmp"):
+            for leftover in folder.glob(temporary_name("*")):
                 try:
                     leftover.unlink()
                 except OSError as error:

@@ -18,6 +18,13 @@ POINTS, LEDGER, WAVE = "points", ".ledger", ".wave"
 LOST = ".lost"
 """Ending of what is left of a segment that is lost; see `storage.lost`."""
 PARAMS = ("params.toml", "params.py")
+
+
+def temporary_name(name: str) -> str:
+    """Return how a file of this name is called until it is complete, in the same folder."""
+    return f".{name}.tmp"
+
+
 _FILES = {
     PARTS,
     CHECKPOINTS,
@@ -30,7 +37,7 @@ _FILES = {
     RUN_FILE,
     DESCRIPTION,
     MANIFEST,
-    *(f".{name}.tmp" for name in (INPUTS, RUN_FILE, DESCRIPTION, MANIFEST)),
+    *map(temporary_name, (RESOLVED, INPUTS, RUN_FILE, DESCRIPTION, MANIFEST)),
 }
 _LOGS = re.compile(r"log(\.rank\d+)?\.txt|\.shared_[0-9a-f]+\.tmp")
 """Also what `storage.shared` leaves if it is killed."""

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from petabatch.errors import DamagedError, FormatError, StorageError
-from petabatch.storage.atomic import replace, sync_directory
+from petabatch.storage.atomic import new_file, replace, sync_directory
 from petabatch.storage.files import LEDGER, LOST, POINTS
 
 FORMAT = 1
@@ -202,20 +202,17 @@ def repair(path: Path) -> bool:
     found = list(_frames(path))
     if not any(frame.problem for frame in found):
         return False
-    temporary = path.with_name(f".{path.name}.tmp")
     whole = [frame for frame in found if not frame.problem]
-    try:
-        if whole and whole[0].text.get("format") == FORMAT:  # without its head, nothing can be read
-            with temporary.open("wb") as file:
-                for frame in whole:
-                    file.write(_frame(frame.text, bytes(frame.body), frame.count))
-                file.flush()
-                os.fsync(file.fileno())
+    if whole and whole[0].text.get("format") != FORMAT:  # without its head, nothing can be read
+        whole = []
+
+    def rename(temporary: Path, path: Path) -> None:
         replace(path, path.with_name(f"{path.name}{LOST}"))
-        if temporary.exists():
-            replace(temporary, path)
-    except OSError as error:
-        raise StorageError(f"{path}: cannot be repaired: {error.strerror}") from error
+        replace(temporary, path)
+
+    with new_file(path, rename) as file:
+        for frame in whole:
+            file.write(_frame(frame.text, bytes(frame.body), frame.count))
     return True
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from petabatch.errors import StorageError
 from petabatch.storage import manifest
-from petabatch.storage.atomic import TEMPORARY, available, new_hdf5, replace
+from petabatch.storage.atomic import available, new_file, new_hdf5
 from petabatch.storage.description import describe, indexed_steps
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.files import POINTS, RUN_FILE
@@ -60,11 +60,6 @@ def _copied(directory: RunDirectory, path: Path) -> Path:
         hint = f"    hint:     petabatch join {directory.path}"
         raise StorageError(f"{directory.run_file}: the points of this sweep are not joined yet\n{hint}")
     manifest.verify(directory.path, RUN_FILE)
-    temporary = path.with_name(f".{path.name}{TEMPORARY}")
-    try:
-        shutil.copyfile(directory.run_file, temporary)
-        replace(temporary, path)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise StorageError(f"{path}: cannot be written: {error.strerror}") from error
+    with directory.run_file.open("rb") as source, new_file(path) as file:
+        shutil.copyfileobj(source, file)
     return path

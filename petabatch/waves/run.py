@@ -24,7 +24,7 @@ from petabatch.storage import ledger, manifest
 from petabatch.storage.claim import Claim
 from petabatch.storage.description import Status, recorded_provenance
 from petabatch.storage.directory import RunDirectory
-from petabatch.storage.files import POINTS, RESOLVED
+from petabatch.storage.files import POINTS
 from petabatch.storage.inputs import compare, of_hosts
 from petabatch.storage.seal import new_run_id
 from petabatch.waves.choose import experiment
@@ -176,9 +176,7 @@ def _go_on(directory: RunDirectory, loaded: Loaded, extend: bool) -> None:
             f"{directory.path}: this directory has another sweep\n"
             "    hint:     `petabatch run --extend` without --chunk makes the points that are new"
         )
-    temporary = directory.path / f".{RESOLVED}.tmp"
-    temporary.write_text(json.dumps(resolved(loaded.network), indent=1), encoding="utf-8")
-    manifest.replace(directory.path, temporary, RESOLVED)
+    manifest.write(directory.resolved, json.dumps(resolved(loaded.network), indent=1))
 
 
 @dataclass(frozen=True)
