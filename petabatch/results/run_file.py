@@ -18,7 +18,7 @@ from petabatch.results.series import slice_number
 from petabatch.storage import FORMAT, JSON_ATTRIBUTES, READABLE, manifest
 from petabatch.storage.containment import is_segment, refuse_links, refuse_references
 from petabatch.storage.damaged import naming_damage
-from petabatch.storage.files import DESCRIPTION, RUN_FILE
+from petabatch.storage.files import DESCRIPTION, PARTS, RUN_FILE
 from petabatch.storage.simulator_state import refuse_state
 
 
@@ -34,13 +34,13 @@ def find(path: str | os.PathLike[str]) -> Path:
         raise StorageError(problem.render(str(target)))
     if target.is_dir():
         refuse_links(target)
-        if not (target / "run.h5").exists() and not (target / "parts").is_dir():
-            raise StorageError(f"{target}: this is not a run directory: it has no run.h5")
+        if not (target / RUN_FILE).exists() and not (target / PARTS).is_dir():
+            raise StorageError(f"{target}: this is not a run directory: it has no {RUN_FILE}")
     elif not h5py.is_hdf5(target):
         hint = f"petabatch check {path} describes a params file" if target.suffix in (".toml", ".py") else ""
         problem = Problem("", "this is not a run file: it is not in HDF5", hint=hint)
         raise FormatError(problem.render(str(target)))
-    return target / "run.h5" if target.is_dir() else target
+    return target / RUN_FILE if target.is_dir() else target
 
 
 class RunFile:

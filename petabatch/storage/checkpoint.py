@@ -24,10 +24,10 @@ from petabatch.storage import FORMAT, READABLE, manifest
 from petabatch.storage.atomic import new_hdf5
 from petabatch.storage.checkpoint_part import Part, link, read_parts, verify, write_part
 from petabatch.storage.directory import RunDirectory
-from petabatch.storage.files import CHECKPOINTS
+from petabatch.storage.files import CHECKPOINTS, HEAD
 from petabatch.storage.simulator_state import refuse_state
 
-_HEAD = re.compile(r"step_(\d+)\.h5")
+_HEAD = re.compile(HEAD)
 _FILE = re.compile(r"\.?step_(\d+)[_.].*")
 
 INDENT = "\n" + 14 * " "

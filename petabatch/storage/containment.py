@@ -16,19 +16,18 @@ import h5py
 from h5py import h5d, h5l, h5o, h5z
 
 from petabatch.errors import DamagedError, StorageError
+from petabatch.storage.files import FOLDERS, PARTS, SEGMENT
 from petabatch.storage.seal import sealed_by
 
 _FILTERS = {h5z.FILTER_DEFLATE, h5z.FILTER_SHUFFLE, h5z.FILTER_FLETCHER32}
 """Filters that are part of HDF5 and that runs use; HDF5 looks for libraries with others."""
-_FOLDERS = ("parts", "checkpoints", "data", "points")
-_SEGMENT = re.compile(r"parts/steps_(\d+)-(\d+)(?:_slices_(\d+)-(\d+))?\.h5")
 _NUMBERS = ("first_step", "last_step", "first_slice", "end_slice")
 """Attributes of a segment, in the order of its name."""
 
 
 def is_segment(name: str) -> bool:
     """Return whether this is how an index names a segment of its own run."""
-    return _SEGMENT.fullmatch(name) is not None
+    return re.fullmatch(f"{PARTS}/{SEGMENT}", name) is not None
 
 
 def refuse_links(root: Path) -> None:
@@ -37,7 +36,7 @@ def refuse_links(root: Path) -> None:
     Symbolic links within the directory are allowed; pipes, sockets and devices are not.
     """
     inside = os.path.realpath(root)
-    for folder in (root, *(root / name for name in _FOLDERS)):
+    for folder in (root, *(root / name for name in FOLDERS)):
         if not folder.is_dir():
             continue
         with os.scandir(folder) as entries:
@@ -67,7 +66,7 @@ def refuse_references(file: Any, allowed: Callable[[str], bool] = lambda name: F
 
 def refuse_renamed(path: Path, file: Any) -> None:
     """Raise DamagedError if the steps and slices of a segment, which is open, are not those of its name."""
-    expected = _SEGMENT.fullmatch(f"parts/{path.name}")
+    expected = re.fullmatch(SEGMENT, path.name)
     for number, attribute in zip(expected.groups() if expected else (), _NUMBERS, strict=False):
         found = file.attrs.get(attribute)
         if found != (None if number is None else int(number)):

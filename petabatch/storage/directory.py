@@ -28,6 +28,7 @@ from petabatch.storage.files import (
     MANIFEST,
     PARAMS,
     PARTS,
+    POINTS,
     RESOLVED,
     RUN_FILE,
     lacking,
@@ -65,6 +66,11 @@ class RunDirectory:
     def checkpoints(self) -> Path:
         """The directory of the checkpoints."""
         return self.path / CHECKPOINTS
+
+    @property
+    def in_waves(self) -> bool:
+        """Whether it is that of a sweep in waves, whose points are in a ledger."""
+        return (self.path / POINTS).is_dir()
 
     @property
     def log(self) -> Path:

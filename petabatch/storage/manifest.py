@@ -21,15 +21,12 @@ from pathlib import Path
 from petabatch.errors import DamagedError, StorageError
 from petabatch.storage import seal
 from petabatch.storage.atomic import new_file, replace, unwritable
-from petabatch.storage.files import MANIFEST
+from petabatch.storage.files import ARRAY, CHECKPOINTS, DATA, HEAD, MANIFEST, PARTS, SEGMENT
 from petabatch.storage.seal import checksum, stated_checksum
 
 _ALGORITHM = "crc32"
 """2 GB/s with zlib on any processor; SHA-256 reaches that only with instructions of its own."""
-_NAME = (
-    r"parts/steps_\d+-\d+(?:_slices_\d+-\d+)?\.h5|checkpoints/step_\d+\.h5|data/[0-9a-f]{16}\.npy"
-    r"|(?!\.\.?$)[^/\0]+"
-)
+_NAME = rf"{PARTS}/{SEGMENT}|{CHECKPOINTS}/{HEAD}|{DATA}/{ARRAY}|(?!\.\.?$)[^/\0]+"
 """A line names a segment, a head, an array or a file of the run directory: an untrusted manifest cannot name
 files elsewhere, such as a device."""
 _LINE = re.compile(

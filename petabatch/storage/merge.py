@@ -12,7 +12,7 @@ from petabatch.storage import manifest
 from petabatch.storage.atomic import available, new_file, new_hdf5
 from petabatch.storage.description import describe, indexed_steps
 from petabatch.storage.directory import RunDirectory
-from petabatch.storage.files import POINTS, RUN_FILE
+from petabatch.storage.files import RUN_FILE
 from petabatch.storage.join import join
 from petabatch.storage.layout import lay_out
 from petabatch.storage.rows import expected_segments, find_gaps, find_rows, verify_segments
@@ -29,7 +29,7 @@ def merge(folder: str | os.PathLike[str], target: str | os.PathLike[str]) -> Pat
     """
     directory = RunDirectory.open(folder)
     path = available(target, "run.h5")
-    if (directory.path / POINTS).is_dir():
+    if directory.in_waves:
         return _copied(directory, path)
     described = describe(directory)
     verify_segments(directory, expected_segments(directory))

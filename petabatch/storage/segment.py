@@ -18,13 +18,12 @@ from petabatch.storage import FORMAT, READABLE, manifest
 from petabatch.storage.atomic import new_hdf5
 from petabatch.storage.containment import refuse_references, refuse_renamed
 from petabatch.storage.directory import RunDirectory
-from petabatch.storage.files import PARTS
+from petabatch.storage.files import PARTS, SEGMENT
 from petabatch.variable import Stream
 
 if TYPE_CHECKING:
     from petabatch.engine.recorder import Record
 
-_NAME = re.compile(r"steps_(\d+)-(\d+)(?:_slices_(\d+)-(\d+))?\.h5")
 _COMPRESSED = 4096
 """Bytes per time (and slice) from which an array is compressed."""
 _PLAIN_CHUNK = 1 << 18
@@ -69,7 +68,7 @@ class Segment:
     @classmethod
     def parse(cls, name: str) -> Segment | None:
         """Return the segment with this file name; None for other files."""
-        match = _NAME.fullmatch(name)
+        match = re.fullmatch(SEGMENT, name)
         return cls(*(int(part) for part in match.groups() if part is not None)) if match else None
 
 
