@@ -15,11 +15,10 @@ import numpy as np
 from petabatch.errors import DamagedError, FormatError, Problem, StorageError, similar_path
 from petabatch.logs import log
 from petabatch.results.series import slice_number
-from petabatch.storage import FORMAT, JSON_ATTRIBUTES, READABLE, manifest
+from petabatch.storage import JSON_ATTRIBUTES, manifest
 from petabatch.storage.containment import is_segment, refuse_links, refuse_references
-from petabatch.storage.damaged import naming_damage
+from petabatch.storage.damaged import naming_damage, refuse_others
 from petabatch.storage.files import DESCRIPTION, PARTS, RUN_FILE
-from petabatch.storage.simulator_state import refuse_state
 
 
 def find(path: str | os.PathLike[str]) -> Path:
@@ -55,21 +54,11 @@ class RunFile:
             raise StorageError(f"{file}: the run file cannot be read: {error}") from error
         try:
             with naming_damage(file):
-                self._check()
+                refuse_others(file, self._file, "run")
+                refuse_references(self._file, is_segment)
         except StorageError:
             self._file.close()
             raise
-
-    def _check(self) -> None:
-        """Raise FormatError or StorageError if this is no run file, or if it refers to other files."""
-        found = self._file.attrs.get("petabatch_format"), self._file.attrs.get("kind")
-        if found[0] not in READABLE or found[1] != "run":
-            refuse_state(self.path)
-            raise FormatError(
-                f"{self.path}: not a run file of this version of petabatch\n"
-                f"    found:    format {found[0]}, kind {found[1]}\n    expected: format {FORMAT}, kind run"
-            )
-        refuse_references(self._file, is_segment)
 
     def _verify(self) -> None:
         try:

@@ -16,6 +16,7 @@ import h5py
 from h5py import h5d, h5l, h5o, h5z
 
 from petabatch.errors import DamagedError, StorageError
+from petabatch.storage.damaged import opened
 from petabatch.storage.files import FOLDERS, PARTS, SEGMENT
 from petabatch.storage.seal import sealed_by
 
@@ -83,20 +84,17 @@ def refuse_segment(path: Path, root: Path, name: str, run_id: str) -> None:
         raise DamagedError(f"{path}: this file is damaged: it belongs to another run")
     if not path.resolve().is_relative_to(root.resolve()):
         raise _outside(path, path.resolve())
-    try:
-        with h5py.File(path, "r") as file:
-            refuse_renamed(path, file)
-            for place in (f"{name}/values", f"{name}/step"):
-                parts = place.split("/")
-                for depth in range(1, len(parts) + 1):
-                    part = "/".join(parts[:depth]).encode()
-                    if file.id.links.get_info(part).type != h5l.TYPE_HARD:
-                        _refuse(path, f"{part.decode()} is a link")
-                found = _reference(h5o.open(file.id, place.encode()), lambda other: False)
-                if found is not None:
-                    _refuse(path, found)
-    except (OSError, RuntimeError, LookupError, ValueError) as error:  # what h5py raises for damaged files
-        raise DamagedError(f"{path}: this segment cannot be read: {error}") from error
+    with opened(path, "segment") as file:
+        refuse_renamed(path, file)
+        for place in (f"{name}/values", f"{name}/step"):
+            parts = place.split("/")
+            for depth in range(1, len(parts) + 1):
+                part = "/".join(parts[:depth]).encode()
+                if file.id.links.get_info(part).type != h5l.TYPE_HARD:
+                    _refuse(path, f"{part.decode()} is a link")
+            found = _reference(h5o.open(file.id, place.encode()), lambda other: False)
+            if found is not None:
+                _refuse(path, found)
 
 
 def _reference(found: Any, allowed: Callable[[str], bool]) -> str | None:

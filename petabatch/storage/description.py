@@ -11,9 +11,10 @@ from typing import Any, Literal
 import h5py
 import numpy as np
 
-from petabatch.errors import DamagedError, FormatError
-from petabatch.storage import FORMAT, JSON_ATTRIBUTES, READABLE, manifest
+from petabatch.errors import DamagedError
+from petabatch.storage import FORMAT, JSON_ATTRIBUTES, manifest
 from petabatch.storage.containment import is_segment, refuse_references
+from petabatch.storage.damaged import naming_damage, opened
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.files import DESCRIPTION, MANIFEST, RUN_FILE
 from petabatch.storage.gaps import Gap
@@ -119,7 +120,7 @@ def _read(directory: RunDirectory) -> Description | None:
     path = directory.path / DESCRIPTION
     if not manifest.verify(directory.path, DESCRIPTION) and not path.exists():
         return None
-    try:
+    with naming_damage(path):
         stored = json.loads(path.read_bytes())
         streams = tuple(map(Stream.of, stored["streams"]))
         files = {
@@ -132,8 +133,6 @@ def _read(directory: RunDirectory) -> Description | None:
         return Description(
             streams, stored["provenance"], stored["batch"], stored["status"], files, coordinates
         )
-    except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
-        raise DamagedError(f"{path}: this file is damaged: {error}") from error
 
 
 @contextmanager
@@ -141,14 +140,9 @@ def _index(directory: RunDirectory) -> Iterator[Any]:
     """Open `run.h5`; raises DamagedError if it is damaged or missing."""
     path = directory.run_file
     manifest.verify(directory.path, RUN_FILE)
-    try:
-        with h5py.File(path, "r") as file:
-            if file.attrs.get("kind") != "run" or file.attrs.get("petabatch_format") not in READABLE:
-                raise FormatError(f"{path}: not a run file of format {FORMAT}")
-            refuse_references(file, is_segment)
-            yield file
-    except (OSError, RuntimeError, LookupError, ValueError, TypeError) as error:
-        raise DamagedError(f"{path}: this file cannot be read: {error}") from error
+    with opened(path, "run") as file:
+        refuse_references(file, is_segment)
+        yield file
 
 
 def _stream(path: str, item: Any) -> Iterator[Stream]:

@@ -156,8 +156,8 @@ def append(root: Path, entries: Iterable[Entry]) -> None:
 def rename(temporary: Path, path: Path) -> None:
     """Give a complete file its name in the run directory, and its line; called on rank 0 only.
 
-    Raises OSError or StorageError. A file that is replaced gets the line first, a new one afterwards: a kill in
-    between damages neither.
+    Raises OSError or StorageError. A file that is replaced gets the line first, a new one afterwards: a kill
+    in between damages neither.
     """
     entry, new = Entry.of(temporary, path.name), not path.exists()
     if not new:

@@ -194,7 +194,7 @@ def test_a_damaged_merged_file_is_an_error_that_names_it(finished: Path, tmp_pat
             if damage == "status":
                 del file.attrs[damage]
     for read in (describe, lambda path: petabatch.open(path).params and describe(path)):
-        with pytest.raises(StorageError, match=r"one\.h5: (this file is damaged|not a run file)"):
+        with pytest.raises(StorageError, match=r"one\.h5: (this file cannot be read|not a run file)"):
             read(one)
 
 
