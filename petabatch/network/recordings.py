@@ -100,12 +100,12 @@ def recordings_of(graph: Graph) -> Iterator[Recording]:
         if written or any(probe.counts == name for probe in network.probes.values()):
             stream = Stream(f"{SPIKES}/{name}/unit", (), (), "int32", batched=False, events=True)
             yield Recording(stream, 1, f"layers/{name}/A", written=written)
-    for name in graph.weighted:
+    for name, owner in graph.weighted.items():
         if name in network.output.connections:
             listed = network.output.connections[name]
             period = listed.every.steps(display)
             kinds: Sequence[str] = listed.variables if period else ()
-        elif _learns(graph, name):
+        elif owner.learns:
             period, kinds = 0, ("weights",)
         else:
             continue
@@ -168,9 +168,3 @@ def recordings_of(graph: Graph) -> Iterator[Recording]:
 def _spikes_written(network: Network, layer: str) -> bool:
     wanted = network.output.layers.get(layer)
     return wanted is not None and SPIKES in wanted.variables and wanted.every.count > 0
-
-
-def _learns(graph: Graph, name: str) -> bool:
-    """Return whether the weights of a connection are ever updated."""
-    owner = graph.plastic.get(name)
-    return owner is not None and owner.learn is not None and owner.learn.every.count > 0
