@@ -174,7 +174,7 @@ def check_kernel(graph: Graph) -> list[Problem]:
     if kernel in ("auto", "array"):
         return []
     method = choose(graph)
-    if kernel == (method.kernel if method.stepper == "cuda" else method.stepper):
+    if method.stepper == "cuda" and kernel == method.kernel:
         return []
     if method.stepper == "program" and (kernel == "dense" or (kernel == "lazy" and method.program.lazy)):
         return []
