@@ -10,14 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from petabatch.kernels.cpu.jit import njit
+from petabatch.kernels.cpu.jit import FAST, njit
 from petabatch.kernels.cpu.sums import wide_squares, wide_total
 from petabatch.kernels.rules import GRADIENT, HEAVY_BALL, LEAKY, MOMENTUM, Cell
 
-FAST = {"nsz", "contract"}
-"""Assumptions for fast kernels: enough for fused multiply-adds, not that all is finite. No sum may be made in
-another order, so that bits depend on no processor; `sums.py` has sums in vectors.
-"""
 ZERO = np.float32(0)
 
 
