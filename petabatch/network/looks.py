@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from petabatch.network.graph import Graph
 from petabatch.network.operations.look import Look
-from petabatch.network.until import NAME, certificate
+from petabatch.network.until import GAP, certificate
 from petabatch.spec.compiled import NotSuitable
 
 
@@ -30,4 +30,4 @@ def find_look(graph: Graph) -> Look | None:
     if not abs(edge.factor) == 1 == edge.connection.strength:
         return None
     weights = graph.patches_of(edge.wiring.weights)
-    return Look(f"{NAME}/gap", lasso, weights, patches, until.gap, until.every, network.run.display)
+    return Look(GAP, lasso, weights, patches, until.gap, until.every, network.run.display)

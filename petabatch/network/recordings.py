@@ -7,12 +7,10 @@ from dataclasses import dataclass, replace
 
 from petabatch.network import evaluation, until
 from petabatch.network.graph import Graph
-from petabatch.spec.network import Network
+from petabatch.spec.network import SPIKES, Network
 from petabatch.spec.schedule import fires
 from petabatch.variable import Stream
 
-SPIKES = "spikes"
-"""In place of a variable of a layer: its spikes, in each step; also the group of the run file they are in."""
 _COLUMNS = (
     ("time", "float64", "end of the step in which the unit spiked, in the unit of run.dt"),
     ("unit", "int32", "unit, numbered by row, column and feature"),

@@ -68,10 +68,7 @@ class RunFile:
                 f"{error}\n    hint:     `petabatch verify --repair {self.path.parent}` rebuilds it"
             ) from None
         if not proven and self.path.name == RUN_FILE and (self.path.parent / DESCRIPTION).exists():
-            log.warning(
-                "%s: this file cannot be verified: the manifest does not name it, and it has no seal",
-                self.path,
-            )
+            log.warning("%s: %s", self.path, manifest.UNPROVEN)
 
     def __enter__(self) -> Self:
         return self

@@ -104,7 +104,7 @@ def latest_checkpoint(directory: RunDirectory, before: int | None = None) -> Pat
         for problem in damaged:
             log.warning("%s; the checkpoint of step %d is used instead", problem, step)
         if not is_proven(head):
-            log.warning("%s: this file cannot be verified: the manifest does not name it", head)
+            log.warning("%s: %s", head, manifest.UNPROVEN)
         return head
     if damaged:
         raise DamagedError(

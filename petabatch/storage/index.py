@@ -23,6 +23,11 @@ from petabatch.storage.rows import Row, all_segments, find_gaps, find_rows
 from petabatch.storage.segment import Segment
 from petabatch.variable import Coordinate, Stream
 
+PAUSE = 400
+"""Between two indexes this many times what the last one took: a quarter of a percent of the run.
+
+The removal of old segments does not count: the later the next index, the more there are to remove.
+"""
 Piece = tuple[Segment, tuple[int, ...], tuple[int, ...]]
 """A segment, and the position of its values in the whole: start and count along each axis."""
 

@@ -29,6 +29,7 @@ _ALGORITHM = "crc32"
 _NAME = rf"{PARTS}/{SEGMENT}|{CHECKPOINTS}/{HEAD}|{DATA}/{ARRAY}|(?!\.\.?$)[^/\0]+"
 """A line names a segment, a head, an array or a file of the run directory: an untrusted manifest cannot name
 files elsewhere, such as a device."""
+UNPROVEN = "this file cannot be verified: the manifest does not name it, and it has no seal"
 _LINE = re.compile(
     rf"(?:([0-9a-f]{{8}}) )?({_ALGORITHM} ([0-9a-f]{{8}}) ([0-9]{{1,18}}) ({_NAME}))", re.ASCII
 )

@@ -42,7 +42,6 @@ from petabatch.storage.index import write_index
 from petabatch.storage.lost import drop_lost, give_up, lost_segments
 from petabatch.storage.recovery import is_former, name_files
 from petabatch.storage.rows import (
-    UNPROVEN,
     all_segments,
     check_segment,
     expected_segments,
@@ -97,7 +96,7 @@ def file_states(directory: RunDirectory, limit: float = math.inf) -> Iterator[Fi
             elif proven:
                 yield FileState(name, "unnamed", "", checkpoint, segment)
             else:
-                yield FileState(name, "unproven", f"{root / name}: {UNPROVEN}", checkpoint, segment)
+                yield FileState(name, "unproven", f"{root / name}: {manifest.UNPROVEN}", checkpoint, segment)
         except StorageError as error:
             if (
                 os.path.lexists(root / name)

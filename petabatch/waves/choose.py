@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from petabatch.errors import ParamsError, Problem
-from petabatch.network.recordings import SPIKES
 from petabatch.parallel.comm import Comm, Serial
 from petabatch.spec.load import Loaded
+from petabatch.spec.network import SPIKES
 from petabatch.waves.experiment import Experiment
 from petabatch.waves.items import Items
 from petabatch.waves.plan import Waves

@@ -122,7 +122,7 @@ def test_the_speed_of_a_rebuilt_run_belongs_to_the_steps_that_were_timed(
 
     with monkeypatch.context() as patched:
         patched.setattr(RunSession, "_out_of_time", kill)
-        patched.setattr("petabatch.session._INDEX_PAUSE", 0)
+        patched.setattr("petabatch.session.PAUSE", 0)
         with pytest.raises(SystemExit):
             alone(small, "killed")
     with results.open(folder) as found:
