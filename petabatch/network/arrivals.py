@@ -1,4 +1,4 @@
-"""What connections deliver, as operations: where it arrives, and how layers are padded for it."""
+"""Deliveries of connections, as operations: where they arrive, and how layers are padded for them."""
 
 from __future__ import annotations
 

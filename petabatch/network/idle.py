@@ -1,4 +1,4 @@
-"""What a run does nothing with: parts without effect, and schedules that it is too short for."""
+"""Parts of a network without effect, and schedules that a run is too short for."""
 
 from __future__ import annotations
 

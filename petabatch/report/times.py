@@ -1,4 +1,4 @@
-"""What the time of a run, and of each of its ranks, went into."""
+"""Times of a run, and of each of its ranks, by activity."""
 
 from __future__ import annotations
 

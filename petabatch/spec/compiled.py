@@ -1,4 +1,4 @@
-"""What parts tell the compiled steppers about themselves: a layer its rule, a probe what it measures."""
+"""Answers of parts to the compiled steppers: the rule of a layer, what a probe measures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the files of a run may refer to: nothing outside of the run directory.
+"""Containment of a run: its files refer to nothing outside of the run directory.
 
 A run directory from an untrusted source cannot make petabatch read or write files elsewhere, nor load a
 library named by an HDF5 filter.

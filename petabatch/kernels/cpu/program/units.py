@@ -1,4 +1,4 @@
-"""What layers do with their input, unit by unit, compiled."""
+"""Updates of layers unit by unit, compiled."""
 
 from __future__ import annotations
 
