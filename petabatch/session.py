@@ -43,7 +43,7 @@ class RunSession:
         engine: Engine,
         comm: Comm,
         claim: Claim,
-        evaluation: Evaluation | None,
+        evaluation: Evaluation | None = None,
     ) -> None:
         self.directory, self.loaded, self.engine, self.comm = directory, loaded, engine, comm
         self.claim, self.evaluation = claim, evaluation

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import numpy as np
 
@@ -37,14 +37,20 @@ class Observer:
         self._readers, self._slices = readers, slices
         self.plan, self.signals, self.stepper = plan, signals, stepper
         self.recorder, self.lanes, self._backend = recorder, lanes, backend
+        watched = self.watched
         self._recordings = [
             (index, recording)
             for index, recording in enumerate(plan.recordings)
             # `Evaluation` records what it measures at the sync event.
             if (recording.stream.batched or recording.stream.events)
-            and index not in stepper.recorded
+            and index not in watched
             and recording.key != evaluation.NAME
         ]
+
+    @property
+    def watched(self) -> Collection[int]:
+        """The recordings that the stepper makes."""
+        return self.stepper.recorded
 
     def due(self, step: int) -> bool:
         """Return whether `record` has anything to write at the end of `step`."""
