@@ -13,7 +13,7 @@ from typing import Any
 
 from petabatch.engine.features import Features
 from petabatch.engine.history import History
-from petabatch.engine.images import ImageMargin
+from petabatch.engine.lane_images import ImageMargin
 from petabatch.engine.state import owned
 from petabatch.engine.weight_update import SUMMED
 from petabatch.kernels.array import ArrayKernels

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from petabatch.engine.images import nbytes_of_source, queues
+from petabatch.engine.image_sizes import nbytes_of_source, queues
 from petabatch.network.features import partial_sums, split_layers
 from petabatch.network.plan import Plan, multiply_adds
 from petabatch.network.tiles import exchanged_rows

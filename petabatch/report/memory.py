@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from petabatch.engine.images import nbytes_of_source, nbytes_while_read, queues
+from petabatch.engine.image_sizes import nbytes_of_source, nbytes_while_read, queues
 from petabatch.engine.step_records import StepRecords
 from petabatch.errors import ResourceError
 from petabatch.network.build import build
