@@ -10,6 +10,7 @@ from petabatch import builtins  # noqa: F401  (makes every built-in type known)
 from petabatch.arguments import checked
 from petabatch.engine.features import AllFeatures
 from petabatch.engine.images import log_notes, open_images
+from petabatch.engine.start import Start
 from petabatch.engine.state import State
 from petabatch.errors import ArgumentError, ParamsError, Problem
 from petabatch.kernels.cuda.device import Limits
@@ -128,7 +129,7 @@ def first_state(loaded: Loaded, plan: Plan) -> State:
         state = State(plan.graph, plan.graph.variables, 0, 1)
         readers = open_images(plan, BlockingIO())
         log_notes(readers)
-        state.start(
+        Start(state).fill(
             {name: read for name, read in readers.items() if not plan.inputs[name].source.unfitted},
             AllFeatures(plan),
         )

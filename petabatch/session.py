@@ -14,7 +14,7 @@ from petabatch.engine.events import events_of_all
 from petabatch.errors import StoppedEarly
 from petabatch.logs import log
 from petabatch.network.slices import coordinates
-from petabatch.network.until import NAME
+from petabatch.network.until import GAP
 from petabatch.parallel.blocking_io import BlockingIO
 from petabatch.parallel.comm import Comm
 from petabatch.parallel.watchdog import watched
@@ -27,19 +27,10 @@ from petabatch.storage.claim import Claim
 from petabatch.storage.compact import compact
 from petabatch.storage.description import Status, recorded_provenance
 from petabatch.storage.directory import RunDirectory
-from petabatch.storage.index import write_index
+from petabatch.storage.index import PAUSE, write_index
 from petabatch.storage.inputs import summary
 from petabatch.storage.provenance import collect
 from petabatch.storage.segment import announce, write_segment
-
-_INDEX_PAUSE = 400
-"""Between two indexes this many times what the last one took: a quarter of a percent of the run.
-
-The removal of old segments does not count: the later the next index, the more there are to remove.
-"""
-
-
-GAP = f"probes/{NAME}/gap"
 
 
 class RunSession:
@@ -179,7 +170,7 @@ class RunSession:
                 self.directory, self.streams, about, batch, status, until,
                 files=self.files, coordinates=self.coordinates,
             )  # fmt: skip
-            self._index_due = time.monotonic() + _INDEX_PAUSE * took
+            self._index_due = time.monotonic() + PAUSE * took
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
@@ -271,7 +262,7 @@ class RunSession:
         records = [r for r in taken if r.stream.batched or rank == 0]
         records = list(features.records(records))
         for record in records:
-            if record.stream.path == GAP:
+            if record.stream.path == f"probes/{GAP}":
                 self._shown += record.values.size
                 self._certified += int((record.values <= self._tolerance).sum())
         first = self.flushed + 1

@@ -51,7 +51,6 @@ from petabatch.storage.recovery import name_files, name_initial, refuse_unnamed,
 from petabatch.storage.seal import new_run_id, sealed_by
 from petabatch.storage.shared import assert_shared
 from petabatch.waves.choose import experiment
-from petabatch.waves.run import is_in_waves
 from petabatch.waves.run import resume as resume_waves
 from petabatch.waves.run import run as run_waves
 
@@ -214,7 +213,7 @@ def resume(
                 with shared_errors(comm):
                     loaded = _reload(directory, device, parts, changed_input, objects)
                     assert_same_software(comm, loaded)
-                    if is_in_waves(directory):
+                    if directory.in_waves:
                         resume_waves(directory, loaded, comm, changed_input, retry_failed, threads, quiet)
                         return open_results(directory.path)
                     with _inputs_in_place():

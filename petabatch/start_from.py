@@ -11,7 +11,7 @@ import numpy as np
 
 from petabatch.errors import InputFileError, ParamsError, Problem, RunDirectoryError, StorageError
 from petabatch.network import lazy_codes
-from petabatch.network.until import NAME
+from petabatch.network.until import GAP, STEPS
 from petabatch.storage.checkpoint import checkpoint_batch, latest_checkpoint, load_checkpoint
 from petabatch.storage.directory import RunDirectory
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 _KEY = "run.start_from"
 _LISTED = 3
 """Arrays listed in a message."""
-_OPTIONAL = {f"{NAME}/steps", f"{NAME}/gap"}
 
 
 def initialise_from(engine: Engine, origin: Path) -> None:
@@ -116,7 +115,7 @@ def _load_slices(engine: Engine, head: Path, slices: Sequence[int]) -> int:
     there = {key: _kind(array, key in checkpoint_batch(head)[1]) for key, array in arrays.items()}
     # Early stopping and lazy evaluation may be on in one of the two runs only; they then start afresh.
     probes = {key for key in here.keys() | there.keys() if key.startswith("probes/")}  # begin anew
-    for key in probes | (_OPTIONAL & (here.keys() ^ there.keys())) | lazy_codes.keys(here, there):
+    for key in probes | ({STEPS, GAP} & (here.keys() ^ there.keys())) | lazy_codes.keys(here, there):
         here.pop(key, None), there.pop(key, None), mine.pop(key, None)
     if here != there:
         names = sorted(key for key in here.keys() | there.keys() if here.get(key) != there.get(key))

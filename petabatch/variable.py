@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -89,6 +90,11 @@ class Stream:
     """Mostly zeros: stored in compressed chunks of one slice at one time step."""
     events: bool = False
     """A column of events, of which there is any number in a step; rank 0 writes those of all slices."""
+
+    @classmethod
+    def of(cls, table: Mapping[str, Any]) -> Stream:
+        """Return the stream with these fields, as JSON has them."""
+        return cls(**{**table, "shape": tuple(table["shape"]), "dims": tuple(table["dims"])})
 
     @property
     def leaf(self) -> str:

@@ -80,9 +80,8 @@ def verify(
 
     if repair:
         from petabatch.storage.directory import RunDirectory
-        from petabatch.storage.files import POINTS
 
-        if ((directory := RunDirectory.open(folder)).path / POINTS).is_dir():
+        if (directory := RunDirectory.open(folder)).in_waves:
             from petabatch.waves.run import repair as repair_waves
 
             for what, name in repair_waves(directory):

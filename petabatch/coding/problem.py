@@ -16,6 +16,7 @@ from petabatch.connections import Conv
 from petabatch.errors import ArgumentError
 from petabatch.layers import FISTA, Input
 from petabatch.network.sparse_coding import sparse_coding
+from petabatch.network.until import GAP, STEPS
 from petabatch.probes import Optimality
 from petabatch.simulator import Simulator
 from petabatch.sources import ImageArray
@@ -27,7 +28,7 @@ from petabatch.weights import Unchanged, WeightArray
 _BYTES = 2**27
 """Bytes of the codes of images that are coded together."""
 
-_RECORDED = ("layers/code/A", "probes/until/gap", "probes/until/steps")
+_RECORDED = ("layers/code/A", f"probes/{GAP}", f"probes/{STEPS}")
 
 
 @dataclass(frozen=True)

@@ -53,6 +53,11 @@ class Conv(Connection):
         """This connection."""
         return self
 
+    @property
+    def learns(self) -> bool:
+        """Whether the weights are ever updated."""
+        return self.learn is not None and self.learn.every.count > 0
+
     def link(self, layers: Mapping[str, Layer]) -> Link:
         """Return the link between the two layers; raises GeometryError if their sizes are incompatible."""
         pre, post = layers[self.pre], layers[self.post]

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from petabatch.network.until import NAME, next_look
+from petabatch.network.until import GAP, STEPS, next_look
 from petabatch.spec.network import Run, Until
 from petabatch.variable import Array
 
@@ -38,7 +38,7 @@ class EarlyStop:
 
     def __init__(self, until: Until, display: int, arrays: Mapping[str, Array]) -> None:
         self.until, self.display = until, display
-        self.steps, self.gap = arrays[f"{NAME}/steps"], arrays[f"{NAME}/gap"]
+        self.steps, self.gap = arrays[STEPS], arrays[GAP]
 
     def rests(self, step: int) -> bool:
         """Return whether the slice is stopped in `step`; the first step of a display resets it."""

@@ -29,6 +29,7 @@ from petabatch.engine.group import Group, groups
 from petabatch.engine.images import Instead, open_images
 from petabatch.engine.lane import Lane
 from petabatch.engine.recorder import Events, Recorder
+from petabatch.engine.start import Start
 from petabatch.engine.state import State
 from petabatch.engine.steppers import Rows, StepperMaker
 from petabatch.engine.updates import Updates
@@ -171,7 +172,7 @@ class Engine:
 
     def start(self) -> None:
         """Set the state of step 0."""
-        self.state.start(self.readers, self.features)
+        Start(self.state).fill(self.readers, self.features)
 
     def restart(self) -> None:
         """Set the state of step 0 again, after a run."""

@@ -1,4 +1,4 @@
-"""What a rank has of its slices: the whole, or a part of their features or rows that others complete."""
+"""Share of a rank in its slices: the whole, or a part of their features or rows that others complete."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from petabatch.engine.images import shape_of
+from petabatch.engine.image_sizes import shape_of
 from petabatch.errors import InputError, InputFileError, Problem
 from petabatch.network.evaluation import shown_by
 from petabatch.network.graph import Graph

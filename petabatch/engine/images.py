@@ -1,16 +1,13 @@
-"""The images of input layers: their readers, their margins, and their display in a lane."""
+"""The images that input layers show, by slice and item."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from petabatch.engine.history import History
-from petabatch.engine.prefetch import THREADS, depth
+from petabatch.engine.image_sizes import margin_of, nbytes_of_image, shape_of, slices_alike
 from petabatch.errors import InputError, InputFileError
 from petabatch.logs import log
 from petabatch.network.graph import Graph
@@ -18,14 +15,8 @@ from petabatch.network.plan import Plan
 from petabatch.network.slices import sliced, values_of_images
 from petabatch.parallel.blocking_io import BlockingIO
 from petabatch.spec.images import ImageStream, Shown
-from petabatch.spec.network import Network
 from petabatch.spec.part_errors import calling
-from petabatch.spec.parts import ImageLayer, StepContext
 from petabatch.spec.paths import file_problem
-from petabatch.variable import Array
-
-if TYPE_CHECKING:
-    from petabatch.engine.backend import Backend
 
 
 @dataclass(frozen=True)
@@ -63,7 +54,7 @@ class ImageReader:
         layer = self._network.layers[name].images
         assert layer is not None
         self.layer, self.name, self._blocking_io = layer, name, blocking_io
-        self.y, self.x = _margin(graph, layer, name)
+        self.y, self.x = margin_of(graph, layer, name)
         self.shape = shape_of(graph, layer, name)
         try:
             with calling(layer.source, f"layers.{name}.source"):
@@ -93,7 +84,7 @@ class ImageReader:
     @property
     def nbytes(self) -> int:
         """Bytes of an image."""
-        return _nbytes(self.shape)
+        return nbytes_of_image(self.shape)
 
     def __call__(self, number: int, item: int) -> np.ndarray:
         """Return the image that the layer shows, without its margin."""
@@ -132,7 +123,7 @@ class ImageReader:
 
     def _open(self) -> Iterator[tuple[tuple[float, ...], ImageStream]]:
         """Yield the images of each seed and each combination of the source's values that slices differ in."""
-        for key, numbers in _alike(self._network, self.name).items():
+        for key, numbers in slices_alike(self._network, self.name).items():
             own = sliced(self._network, numbers[0])
             layer = own.layers[self.name].images
             assert layer is not None
@@ -153,61 +144,6 @@ class ImageReader:
             f'\n    note:     layers.{self.name} has border = "image": {self.y} rows and {self.x} columns of '
             f"the image are needed beyond each edge"
         )
-
-
-def _alike(network: Network, layer: str) -> dict[tuple[float, ...], Sequence[int]]:
-    """Return the combinations of values that the images of slices depend on, each with its slices."""
-    if not values_of_images(network, layer, 0):
-        return {(): range(network.batch)}
-    found: dict[tuple[float, ...], list[int]] = {}
-    for number in range(network.batch):
-        found.setdefault(values_of_images(network, layer, number), []).append(number)
-    return dict(found)
-
-
-def nbytes_of_source(network: Network, name: str) -> int:
-    """Return the bytes that reading images for an input layer keeps in memory, at most."""
-    layer = network.layers[name].images
-    assert layer is not None
-    return layer.source.nbytes(layer.shape) * len(_alike(network, name))
-
-
-def nbytes_while_read(plan: Plan, slices: int) -> int:
-    """Return the bytes that images take while they are read, at most: their pixels are float64 till then."""
-    ahead = queues(plan, slices)
-    return sum(
-        2
-        * min(THREADS, ahead[name][0] * slices if name in ahead else slices)
-        * _nbytes(shape_of(plan.graph, layer, name))
-        for name, layer in plan.inputs.items()
-    )
-
-
-def _margin(graph: Graph, layer: ImageLayer, name: str) -> tuple[int, int]:
-    return graph.margins(name) if layer.border == "image" else (0, 0)
-
-
-def shape_of(graph: Graph, layer: ImageLayer, name: str) -> tuple[int, int, int]:
-    """Return the shape of the images that an input layer reads, with their margin."""
-    (y, x), (ny, nx, nf) = _margin(graph, layer, name), layer.shape
-    return ny + 2 * y, nx + 2 * x, nf
-
-
-def _nbytes(shape: tuple[int, int, int]) -> int:
-    return math.prod(shape) * np.dtype(np.float32).itemsize
-
-
-def queues(plan: Plan, slices: int) -> dict[str, tuple[int, int]]:
-    """Return the displays of each slice that are read ahead, and their bytes, of each input layer."""
-    ahead = {
-        name: _nbytes(shape_of(plan.graph, layer, name))
-        for name, layer in plan.inputs.items()
-        if layer.source.read_ahead
-    }
-    return {
-        name: (depth(slices, nbytes), depth(slices, nbytes) * slices * nbytes)
-        for name, nbytes in ahead.items()
-    }
 
 
 def open_images(plan: Plan, blocking_io: BlockingIO) -> dict[str, ImageReader]:
@@ -231,81 +167,3 @@ def log_notes(readers: Mapping[str, ImageReader]) -> None:
             noted.setdefault(note, []).append(f"layers.{name}")
     for note, names in noted.items():
         log.warning("%s: %s", ", ".join(names), note)
-
-
-class ImageMargin:
-    """The images of a lane with their margins, read again when they are not kept."""
-
-    def __init__(self, images: ImageReader, slices: range, ctx: StepContext, dtype: str) -> None:
-        self._images, self._slices, self._ctx, self._dtype = images, slices, ctx, dtype
-        self._seen: dict[int, Array] = {}
-
-    def forget(self) -> None:
-        """Read all again."""
-        self._seen.clear()
-
-    def at(self, step: int) -> Array:
-        """Return the images with their margins as shown at the end of `step`, `[lanes, ...]`."""
-        item = self._images.layer.shown(step, self._ctx.display)
-        if item not in self._seen:
-            for old in list(self._seen)[:-1]:  # a delay looks at the image before
-                del self._seen[old]
-            images = [self._images.around(number, item) for number in self._slices]
-            self._seen[item] = self._ctx.xp.asarray(np.stack(images), self._dtype)
-        return self._seen[item]
-
-
-def image_margins(
-    plan: Plan, readers: Mapping[str, ImageReader], slices: range, ctx: StepContext
-) -> dict[str, ImageMargin]:
-    """Return the margins of the layers whose border is their image, for the slices of a lane."""
-    run, layers = plan.graph.network.run, plan.graph.network.layers
-    return {
-        name: ImageMargin(
-            readers[name], slices if layers[name].batch is None else slices[:1], ctx, run.precision
-        )
-        for name, layer in plan.inputs.items()
-        if layer.border == "image"
-    }
-
-
-class LaneImages:
-    """The display of images in the slices of a lane."""
-
-    def __init__(
-        self,
-        plan: Plan,
-        readers: Mapping[str, ImageReader],
-        histories: Mapping[str, History],
-        slices: range,
-        backend: Backend,
-    ) -> None:
-        self._inputs, self._display = plan.inputs, plan.graph.network.run.display
-        seen = plan.graph.upstream_of_controlled
-        self._seen = [layer for name, layer in plan.inputs.items() if seen is None or name in seen]
-        self._readers, self._histories, self._slices, self._backend = readers, histories, slices, backend
-
-    def new_at(self, step: int) -> bool:
-        """Return whether an image is new at `step`."""
-        return any(layer.item(step, self._display) is not None for layer in self._inputs.values())
-
-    def fresh_at(self, step: int) -> bool:
-        """Return whether an image is new that layers with a time scale see."""
-        return any(layer.item(step, self._display) is not None for layer in self._seen)
-
-    def show(self, step: int) -> None:
-        """Show the images that are new at `step`."""
-        for name, layer in self._inputs.items():
-            item = layer.item(step, self._display)
-            if item is not None:
-                self._backend.show(name, self._slices, item, self._histories[name].at(step))
-
-    def begin(self, step: int) -> list[int]:
-        """Return the lanes whose layers are reset before `step`, since a film begins."""
-        lanes: set[int] = set()
-        for name, layer in self._inputs.items():
-            item = layer.item(step, self._display)
-            if item is not None:
-                begins = self._readers[name].begins
-                lanes.update(lane for lane, number in enumerate(self._slices) if begins(number, item))
-        return sorted(lanes)

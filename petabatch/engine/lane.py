@@ -10,7 +10,8 @@ from petabatch.engine.clock import Clock
 from petabatch.engine.control import TimeScaleControl
 from petabatch.engine.early_stop import early_stop
 from petabatch.engine.features import Features
-from petabatch.engine.images import ImageReader, LaneImages, image_margins
+from petabatch.engine.images import ImageReader
+from petabatch.engine.lane_images import LaneImages, image_margins
 from petabatch.engine.learning import LaneLearning
 from petabatch.engine.observer import Observer
 from petabatch.engine.recorder import Recorder

@@ -15,6 +15,7 @@ from queue import Empty, SimpleQueue
 from petabatch.engine.engine import Engine
 from petabatch.engine.group import Group
 from petabatch.engine.recorder import Record
+from petabatch.engine.start import Start
 from petabatch.errors import InputError, NonFiniteError, ParamsError, PartError, PetabatchError
 
 OF_A_SLICE = (ParamsError, InputError, PartError, NonFiniteError)
@@ -138,7 +139,7 @@ class Pool:
             here, slices = slice(place, place + 1), range(number, number + 1)
             state = engine.state.seated(here, slices)
             state.clear()
-            state.start_slices(images)
+            Start(state).fill_slices(images)
             lanes.append(engine.lane(here, slices, engine.lanes[place].clock))
         engine.backend.seated()
         group = Group(lanes)

@@ -13,7 +13,7 @@ from typing import Any
 
 from petabatch.engine.features import Features
 from petabatch.engine.history import History
-from petabatch.engine.images import ImageMargin
+from petabatch.engine.lane_images import ImageMargin
 from petabatch.engine.state import owned
 from petabatch.engine.weight_update import SUMMED
 from petabatch.kernels.array import ArrayKernels
@@ -130,17 +130,7 @@ class Signals:
         if wiring.synapses is not None:
             arrays = owned(self.arrays, f"connections/{connection}")
             return self.kernels.synapses(arrays, wiring.synapses.post_units, delayed)
-        return self._patches(wiring.weights)
-
-    def _patches(self, owner: str | None) -> Array | None:
-        if owner is None:
-            return None
-        derived = self.arrays.get(f"connections/{owner}/patches")
-        if derived is not None:
-            return derived
-        link = self.graph.wirings[owner].link
-        assert link is not None
-        return self.kernels.to_patches(self.arrays[f"connections/{owner}/weights"], link)
+        return patches_of(wiring.weights, self.graph, self.arrays, self.kernels)
 
     def _write_terms(
         self,
@@ -183,3 +173,14 @@ class Signals:
                 into["counts"][...] = product(rule.tally(ends[0]), xp.ones_like(ends[1]), beyond)[..., :1]
         if "active" in into:
             into["active"][...] = (pre != 0).sum(axis=(1, 2))[:, None, None]
+
+
+def patches_of(
+    weights: str | None, graph: Graph, arrays: Mapping[str, Array], kernels: ArrayKernels
+) -> Array | None:
+    """Return the weights of a connection as the post layer sees them; None for those without any."""
+    if weights is None:
+        return None
+    derived, link = arrays.get(f"connections/{weights}/patches"), graph.wirings[weights].link
+    assert link is not None
+    return kernels.to_patches(arrays[f"connections/{weights}/weights"], link) if derived is None else derived

@@ -7,9 +7,8 @@ import time
 from concurrent.futures import Future, wait
 from contextlib import AbstractContextManager
 
-from numba.core import event
-
 from petabatch.logs import PATIENCE, log
+from petabatch.parallel.compilation import while_compiling
 
 
 class WarmUp:
@@ -45,8 +44,11 @@ class WarmUp:
 
     def watched(self) -> AbstractContextManager[None]:
         """Count what numba compiles, on any thread, while the block runs."""
-        watched: AbstractContextManager[None] = event.install_listener("numba:compile", _Listener(self))
-        return watched
+        return while_compiling(self._compile, self.__exit__)
+
+    def _compile(self) -> None:
+        self.__enter__()
+        self.notice()
 
     def wait_for(self, task: Future[None]) -> None:
         """Wait for a task that loads or compiles kernels, or for another process that compiles them."""
@@ -64,17 +66,3 @@ class WarmUp:
         """Log how long it took, if there was a notice."""
         if self._noticed:
             log.info("compiled kernels in %.0f s", self.seconds)
-
-
-class _Listener(event.Listener):  # type: ignore[misc]  # numba has no types
-    """Is notified of each compiled function, also of those that a kernel calls: several times a second."""
-
-    def __init__(self, warm_up: WarmUp) -> None:
-        self._warm_up = warm_up
-
-    def on_start(self, event: event.Event) -> None:
-        self._warm_up.__enter__()
-        self._warm_up.notice()
-
-    def on_end(self, event: event.Event) -> None:
-        self._warm_up.__exit__()

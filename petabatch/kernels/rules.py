@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -13,6 +14,22 @@ from petabatch.variable import Array
 
 LEAKY, HEAVY_BALL, MOMENTUM, GRADIENT, ACCELERATED = range(5)
 """Rules: of the layers LCA, HeavyBall, MomentumLCA, ISTA and FISTA."""
+RULES = {
+    "leaky": LEAKY,
+    "heavy_ball": HEAVY_BALL,
+    "momentum": MOMENTUM,
+    "gradient": GRADIENT,
+    "accelerated": ACCELERATED,
+}
+"""The rules by name, as a layer's `compiled_rule` gives it; names and numbers of others, which CUDA does not
+have, are in `cpu/program/units.py`."""
+
+
+def rule_number(name: str, rules: Mapping[str, int] = RULES) -> int:
+    """Return the number of a rule; raises ValueError if there is none of this name."""
+    if name not in rules:
+        raise ValueError(f"there is no compiled rule {name!r}; known are {', '.join(sorted(rules))}")
+    return rules[name]
 
 
 class Cell(NamedTuple):

@@ -1,4 +1,4 @@
-"""What is allowed in a network but seldom meant, as `petabatch check` and the log of a run say it."""
+"""Advice on what is allowed in a network but seldom meant, for `petabatch check` and the log of a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What connections deliver, as operations: where it arrives, and how layers are padded for it."""
+"""Deliveries of connections, as operations: where they arrive, and how layers are padded for them."""
 
 from __future__ import annotations
 
@@ -81,9 +81,7 @@ class Arrivals:
             if c.operation == "pool_average":
                 factor = p.y.stride * p.x.stride / reach if link.scatter else 1 / reach
         else:
-            weights = f"connections/{edge.wiring.weights}/patches"
-            if weights not in self.graph.variables:
-                weights = f"connections/{edge.wiring.weights}/weights"
+            weights = self.graph.patches_of(edge.wiring.weights)
         if link.scatter:
             rows, columns = (p.y.margin,) * 2, (p.x.margin,) * 2
         else:

@@ -8,6 +8,7 @@ import numpy as np
 
 from petabatch.errors import ParamsError, Problem
 from petabatch.parallel.host_memory import host_limit
+from petabatch.sizes import size_text
 from petabatch.spec.network import Network
 
 FEW = 10_000
@@ -42,7 +43,7 @@ def check_capacity(network: Network, hosts: int = 1) -> None:
     what, count = ("points", sweep.points) if sweep is not None else ("slices", batch)
     limit, each = host_limit(), least_bytes(network)
     there = hosts * limit.nbytes
-    most, why = there // each, f"which fit {_gib(there)}, {limit.what}"
+    most, why = there // each, f"which fit {size_text(there)}, {limit.what}"
     if hosts > 1:
         why += f" of {hosts} hosts"
     if sweep is not None and most > POINTS:
@@ -53,7 +54,7 @@ def check_capacity(network: Network, hosts: int = 1) -> None:
     problem = Problem(
         "run.batch" if sweep is None else "sweep",
         f"there are more {what} than fit",
-        found=f"{count:,} {what}{of_each}, which need at least {_gib(count * each)}",
+        found=f"{count:,} {what}{of_each}, which need at least {size_text(count * each)}",
         expected=f"at most {most:,} {what}, {why}",
         hint="make several runs, or distribute the slices over more machines with MPI",
     )
@@ -69,7 +70,3 @@ def least_bytes(network: Network) -> int:
     if network.run.device == "cpu" and not network.parallel.split:  # else lanes have many slices
         of_slice += LANE
     return of_slice if network.sweep is None else POINT + network.run.batch * of_slice
-
-
-def _gib(nbytes: int) -> str:
-    return f"{nbytes / 2**30:,.1f} GiB"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from petabatch.errors import Problem, did_you_mean
 from petabatch.geometry import GeometryError
 from petabatch.spec.compiled import NotSuitable
-from petabatch.spec.network import Network
+from petabatch.spec.network import SPIKES, Network
 from petabatch.spec.parts import Layer, Probe, WeightOwner
 from petabatch.weight_mode import for_each_slice, over_slices
 
@@ -163,7 +163,7 @@ def check_observers(network: Network, problems: list[Problem]) -> None:
             problems.append(unknown(f"output.layers.{name}", "layer", name, network.layers))
             continue
         known = ["A", *(variable.name for variable in network.layers[name].variables())]
-        known += ["spikes"] if network.layers[name].spiking else []
+        known += [SPIKES] if network.layers[name].spiking else []
         problems += [
             unknown(f"output.layers.{name}.variables", "variable", variable, known)
             for variable in output.variables

@@ -1,4 +1,4 @@
-"""What values, synapses, early stopping and split features cost on a GPU, as `check` and runs say it."""
+"""Costs of values, synapses, early stopping and split features on a GPU, as `check` and runs say them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a GPU makes the updates of layers with a row function: by its translation, or by `update` on arrays."""
+"""Updates of layers with a row function on a GPU: by its translation, or by `update` on arrays."""
 
 from __future__ import annotations
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from petabatch.geometry import Patches
 from petabatch.network.slices import extremes, first_of_seeds, synaptic_values
 from petabatch.network.until import variables
 from petabatch.random import stream
@@ -29,6 +30,14 @@ class Edge:
     """Of the channel."""
     factor: float
     """Strength times the sign of the channel."""
+
+    @property
+    def plain_patches(self) -> Patches | None:
+        """The patches by whose plain products it delivers; None if it delivers otherwise."""
+        link = self.wiring.link
+        if link is None or link.scatter or self.connection.operation not in ("forward", "transposed"):
+            return None
+        return None if link.patches.y.margin or link.patches.x.margin else link.patches
 
     def through(self, connection: Connection) -> Edge:
         """Return the edge with a connection that differs in its strength."""
@@ -166,6 +175,11 @@ class Graph:
                 own = [*owner.learn.variables(weights), *self._update_variables(name, owner, weights)]
                 found |= {f"connections/{name}/{variable.name}": variable for variable in own}
         return found
+
+    def patches_of(self, weights: str | None) -> str:
+        """Return the key of weights as the post layer sees them: patches that are derived, or themselves."""
+        derived = f"connections/{weights}/patches"
+        return derived if derived in self.variables else f"connections/{weights}/weights"
 
     def reset_lookback(self, source: str, layer: str) -> int:
         """Return how many steps before the activity of `source` was made that `layer` is reset to."""

@@ -1,4 +1,4 @@
-"""What a run does nothing with: parts without effect, and schedules that it is too short for."""
+"""Parts of a network without effect, and schedules that a run is too short for."""
 
 from __future__ import annotations
 
@@ -42,11 +42,7 @@ def without_effect(graph: Graph, silence: Silence) -> Iterator[str]:
 
 def consequences(graph: Graph, silence: Silence) -> str:
     """Return what does nothing because something else does nothing, "" if there is no such thing."""
-    idle = [
-        name
-        for name, owner in graph.plastic.items()
-        if owner.learn is not None and owner.learn.every.count and not silence.learns(name)
-    ]
+    idle = [name for name, one in graph.plastic.items() if one.learns and not silence.learns(name)]
     stay = [f"layers that stay 0 in all steps: {', '.join(silence.layers)}"] if silence.layers else []
     return "; ".join([*stay, *([f"weights that never learn: {', '.join(idle)}"] if idle else [])])
 

@@ -48,7 +48,7 @@ def lazy_codes(graph: Graph) -> dict[str, str]:
 
 def lazy_edges(graph: Graph, name: str) -> list[Edge]:
     """Return the connections of a layer whose products can be lazily evaluated."""
-    return [edge for edge in graph.edges[name] if _is_drive(edge)]
+    return [edge for edge in graph.edges[name] if edge.plain_patches is not None and edge.buffer == 0]
 
 
 def _check(graph: Graph, name: str, rule: CompiledRule) -> None:
@@ -70,7 +70,7 @@ def _check(graph: Graph, name: str, rule: CompiledRule) -> None:
         "nothing drives it by patches": not edges,
     }
     if run.kernel != "lazy":
-        patches = [edge.wiring.link.patches for edge in edges if edge.wiring.link is not None]
+        patches = [edge.plain_patches for edge in edges if edge.plain_patches is not None]
         refused |= {
             "images are shown too briefly for units to sleep": run.display * run.dt < LASTING * rule.tau,
             "there is little to save in layers this small": sum(p.multiply_adds for p in patches) < LEAST,
@@ -80,14 +80,6 @@ def _check(graph: Graph, name: str, rule: CompiledRule) -> None:
     for reason, found in refused.items():
         if found:
             raise NotSuitable(reason)
-
-
-def _is_drive(edge: Edge) -> bool:
-    link = edge.wiring.link
-    if link is None or link.scatter or edge.connection.operation not in ("forward", "transposed"):
-        return False
-    p = link.patches
-    return not (p.y.margin or p.x.margin) and edge.buffer == 0
 
 
 def variables(graph: Graph, program: Program) -> dict[str, Variable]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from petabatch.network.graph import Edge, Graph
+from petabatch.network.graph import Graph
 from petabatch.network.operations.look import Look
-from petabatch.network.until import NAME, certificate
+from petabatch.network.until import GAP, certificate
 from petabatch.spec.compiled import NotSuitable
 
 
@@ -22,23 +22,12 @@ def find_look(graph: Graph) -> Look | None:
     except NotSuitable:
         return None
     edge = next((e for e in graph.edges.get(lasso.code, ()) if e.name == lasso.drive), None)
-    if edge is None or not _plain(graph, edge):
+    if edge is None or (patches := edge.plain_patches) is None:
         return None
     shapes = {layers[one].shape for one in (lasso.image, lasso.reconstruction, edge.connection.pre)}
-    link = edge.wiring.link
-    if link is None or len(shapes) != 1:
+    if len(shapes) != 1 or layers[edge.connection.pre].border != "zero":
         return None
-    weights = f"connections/{edge.wiring.weights}/patches"
-    if weights not in graph.variables:
-        weights = f"connections/{edge.wiring.weights}/weights"
-    run = network.run
-    return Look(f"{NAME}/gap", lasso, weights, link.patches, until.gap, until.every, run.display)
-
-
-def _plain(graph: Graph, edge: Edge) -> bool:
-    link, connection = edge.wiring.link, edge.connection
-    if link is None or link.scatter or connection.operation not in ("forward", "transposed"):
-        return False
-    margin = link.patches.y.margin or link.patches.x.margin
-    border = graph.network.layers[connection.pre].border
-    return not margin and border == "zero" and abs(edge.factor) == 1 == connection.strength
+    if not abs(edge.factor) == 1 == edge.connection.strength:
+        return None
+    weights = graph.patches_of(edge.wiring.weights)
+    return Look(GAP, lasso, weights, patches, until.gap, until.every, network.run.display)

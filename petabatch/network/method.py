@@ -24,6 +24,7 @@ from typing import Literal
 from petabatch.errors import Problem, ResourceError
 from petabatch.kernels.cuda import source
 from petabatch.kernels.cuda.device import Limits
+from petabatch.kernels.rules import RULES
 from petabatch.network.features import split_layers
 from petabatch.network.gpu_rows import ways
 from petabatch.network.graph import Graph
@@ -38,7 +39,6 @@ from petabatch.spec.compiled import NotSuitable
 from petabatch.spec.network import Network
 
 StepperName = Literal["layers", "program", "cuda"]
-CudaKernel = Literal["display", "step"]
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Method:
     """A compiled loop would have been faster, and layers one by one were not asked for."""
     compiled_operators: bool = True
     """Layers one by one use compiled patch operators, not those of plain array code."""
-    kernel: CudaKernel = "step"
+    kernel: source.CudaKernel = "step"
     """Of the stepper `cuda`."""
     found: Loop | Program | None = None
     unfollowed: Mapping[str, str] = field(default_factory=dict)
@@ -174,7 +174,7 @@ def check_kernel(graph: Graph) -> list[Problem]:
     if kernel in ("auto", "array"):
         return []
     method = choose(graph)
-    if kernel == (method.kernel if method.stepper == "cuda" else method.stepper):
+    if method.stepper == "cuda" and kernel == method.kernel:
         return []
     if method.stepper == "program" and (kernel == "dense" or (kernel == "lazy" and method.program.lazy)):
         return []
@@ -257,12 +257,12 @@ def _on_gpu(graph: Graph, loop: Loop, limits: Limits | None) -> Method:
         )
     if any(axis.size > axis.fine for axis in (patches.y, patches.x)):
         raise NotSuitable("CUDA kernels have no patches larger than their layer")
-    if loop.rule.name not in source.RULES:
+    if loop.rule.name not in RULES:
         raise NotSuitable(f"the rule {loop.rule.name} has no CUDA kernel")
     known, display = limits or source.ROOMY, None
     if run.kernel == "step":
         why = 'run.kernel is "step"'
-    elif loop.rule.name not in source.DISPLAY_RULES:
+    elif RULES[loop.rule.name] not in source.DISPLAY_RULES:
         why = f"layers of type {graph.network.layers[loop.code].type} have no display kernel"
     elif run.kernel == "auto" and run.tf32:
         why = "TF32 is for the step kernel"

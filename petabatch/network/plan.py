@@ -85,7 +85,7 @@ class Plan:
     limits: Limits | None = None
     """Those of the GPU that runs it, None where it is not known, or on the CPU."""
     whole: Plan | None = None
-    """The plan of all features, where this one is of a rank's part of them."""
+    """The plan of the whole network, where this one is of the features or rows that a rank has."""
     model: Plan | None = None
     """The plan of another slice from which that of this one differs in numbers of the steps alone."""
 
@@ -114,7 +114,7 @@ class Plan:
 
     @property
     def whole_graph(self) -> Graph:
-        """The graph of all features."""
+        """The graph of the whole network."""
         return self.graph if self.whole is None else self.whole.graph
 
     @property

@@ -35,7 +35,7 @@ def check_pool(network: Network, problems: list[Problem]) -> None:
         owner = connection.owner
         if owner is None:
             continue
-        if owner.learn is not None and owner.learn.every.count:
+        if owner.learns and owner.learn is not None:
             problems.append(
                 Problem(
                     f"connections.{name}.learn",

@@ -112,7 +112,7 @@ class _Maker:
                     self.arrivals.padded = padded
                     operations += self._call(name, str(reason))
                 if name in self.listed:
-                    operations.append(List(active_units(name), name, Source(f"layers/{name}/A")))
+                    operations.append(List(active_units(name), Source(f"layers/{name}/A"), name))
         look = None if any(isinstance(one, Call) for one in operations) else self.look
         arrays = (self.arrivals.scratch, self.margins, self.constants)
         return Program(tuple(operations), *arrays, look, self.codes)

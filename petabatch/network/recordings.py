@@ -7,12 +7,10 @@ from dataclasses import dataclass, replace
 
 from petabatch.network import evaluation, until
 from petabatch.network.graph import Graph
-from petabatch.spec.network import Network
+from petabatch.spec.network import SPIKES, Network
 from petabatch.spec.schedule import fires
 from petabatch.variable import Stream
 
-SPIKES = "spikes"
-"""In place of a variable of a layer: its spikes, in each step; also the group of the run file they are in."""
 _COLUMNS = (
     ("time", "float64", "end of the step in which the unit spiked, in the unit of run.dt"),
     ("unit", "int32", "unit, numbered by row, column and feature"),
@@ -100,12 +98,12 @@ def recordings_of(graph: Graph) -> Iterator[Recording]:
         if written or any(probe.counts == name for probe in network.probes.values()):
             stream = Stream(f"{SPIKES}/{name}/unit", (), (), "int32", batched=False, events=True)
             yield Recording(stream, 1, f"layers/{name}/A", written=written)
-    for name in graph.weighted:
+    for name, owner in graph.weighted.items():
         if name in network.output.connections:
             listed = network.output.connections[name]
             period = listed.every.steps(display)
             kinds: Sequence[str] = listed.variables if period else ()
-        elif _learns(graph, name):
+        elif owner.learns:
             period, kinds = 0, ("weights",)
         else:
             continue
@@ -168,9 +166,3 @@ def recordings_of(graph: Graph) -> Iterator[Recording]:
 def _spikes_written(network: Network, layer: str) -> bool:
     wanted = network.output.layers.get(layer)
     return wanted is not None and SPIKES in wanted.variables and wanted.every.count > 0
-
-
-def _learns(graph: Graph, name: str) -> bool:
-    """Return whether the weights of a connection are ever updated."""
-    owner = graph.plastic.get(name)
-    return owner is not None and owner.learn is not None and owner.learn.every.count > 0

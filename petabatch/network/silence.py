@@ -32,7 +32,7 @@ class Silence:
     def learns(self, weights: str | None) -> bool:
         """Return whether weights learn from two layers that are active, or may be drawn again."""
         owner = self._graph.plastic.get(weights) if weights is not None else None
-        if weights is None or owner is None or owner.learn is None or not owner.learn.every.count:
+        if weights is None or owner is None or not owner.learns:
             return False
         connections = self._graph.network.connections
         return owner.revive is not None or any(

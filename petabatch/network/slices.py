@@ -207,8 +207,7 @@ def _sweep_problems(network: Network, most: int | None = None) -> Iterator[Probl
             )
     for name, connection in network.connections.items():
         owner = connection.owner
-        learns = owner is not None and owner.learn is not None and owner.learn.every.count > 0
-        if owner is not None and learns and over_slices(owner.mode):
+        if owner is not None and owner.learns and over_slices(owner.mode):
             yield Problem(
                 "sweep",
                 f"connection {name} learns from all slices, so the points of a sweep would learn together",

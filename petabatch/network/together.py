@@ -1,4 +1,4 @@
-"""How many slices a program advances in one call, in which weights are read and plug-ins called once for all.
+"""Number of slices that a program advances in one call: weights are read and plug-ins called once for all.
 
 A function of the network alone. It decides about speed: the bits of a slice depend on no other slice.
 """

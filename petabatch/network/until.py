@@ -20,6 +20,8 @@ QUANTITY = "relative_gap"
 """Quantity of the probe that decides when to stop."""
 NAME = "until"
 """Name of the results, among the probes."""
+STEPS, GAP = f"{NAME}/steps", f"{NAME}/gap"
+"""Keys of the state of early stopping."""
 
 
 def variables(network: Network) -> dict[str, Variable]:
@@ -27,8 +29,8 @@ def variables(network: Network) -> dict[str, Variable]:
     if network.run.until is None:
         return {}
     return {
-        f"{NAME}/steps": Variable("steps", (), (), "steps made for the present image", dtype="int64"),
-        f"{NAME}/gap": Variable(
+        STEPS: Variable("steps", (), (), "steps made for the present image", dtype="int64"),
+        GAP: Variable(
             "gap",
             (),
             (),

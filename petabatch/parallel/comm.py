@@ -68,7 +68,7 @@ class Sums(Protocol):
 
 
 class Comm(Sums, Protocol):
-    """A group of ranks; every method but `abort` is collective: all ranks call it, in the same order.
+    """A group of ranks; every method is collective: all ranks call it, in the same order.
 
     The `start_` methods are ordered among themselves only: others may be called while they are in progress.
     Arrays are contiguous numpy arrays of the same length and dtype on all ranks.
@@ -128,9 +128,6 @@ class Comm(Sums, Protocol):
 
     def counter(self) -> Counter:
         """Return a new counter; without MPI_THREAD_MULTIPLE, its numbers are dealt to ranks in turns."""
-
-    def abort(self, code: int) -> None:
-        """Terminate all ranks at once; does nothing for a single rank."""
 
 
 def shares(batch: int, size: int) -> list[tuple[int, int]]:
@@ -242,6 +239,3 @@ class Serial:
     def counter(self) -> Counter:
         """Return a counter of this process."""
         return Counted()
-
-    def abort(self, code: int) -> None:
-        """Do nothing."""

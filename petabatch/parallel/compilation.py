@@ -1,26 +1,28 @@
-"""Compilation by numba, which is a blocking operation."""
+"""Notice of what numba compiles."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 
 from numba.core import event
 
-from petabatch.parallel.blocking_io import BlockingIO
 
+def while_compiling(begin: Callable[[], object], end: Callable[[], object]) -> AbstractContextManager[None]:
+    """Call `begin` and `end` around each compilation of a function, on any thread, while the block runs.
 
-def compilation_blocks(blocking_io: BlockingIO) -> AbstractContextManager[None]:
-    """While the block runs, compilation on any thread counts as a blocking operation."""
-    listener: AbstractContextManager[None] = event.install_listener("numba:compile", _Compiling(blocking_io))
+    Functions that a kernel calls are compiled inside of it: several times a second, and nested.
+    """
+    listener: AbstractContextManager[None] = event.install_listener("numba:compile", _Listener(begin, end))
     return listener
 
 
-class _Compiling(event.Listener):  # type: ignore[misc]  # numba has no types
-    def __init__(self, blocking_io: BlockingIO) -> None:
-        self._blocking_io = blocking_io
+class _Listener(event.Listener):  # type: ignore[misc]  # numba has no types
+    def __init__(self, begin: Callable[[], object], end: Callable[[], object]) -> None:
+        self._begin, self._end = begin, end
 
     def on_start(self, event: event.Event) -> None:
-        self._blocking_io.__enter__()
+        self._begin()
 
     def on_end(self, event: event.Event) -> None:
-        self._blocking_io.__exit__()
+        self._end()

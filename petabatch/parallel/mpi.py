@@ -61,7 +61,7 @@ class YieldingRequest(Request):
 class MPIRing:
     """A thread-safe ring of ranks, with messages small enough to be sent eagerly."""
 
-    def __init__(self, library: Any, group: Any) -> None:
+    def __init__(self, group: Any) -> None:
         self._group = group
         self._before, self._next = (group.rank - 1) % group.size, (group.rank + 1) % group.size
         self._lock = threading.Lock()
@@ -265,20 +265,13 @@ class MPI:
         """Return a ring of these ranks; None for a single rank, or without MPI_THREAD_MULTIPLE."""
         if self.size == 1 or self._mpi.Query_thread() < self._mpi.THREAD_MULTIPLE:
             return None
-        return MPIRing(self._mpi, self._world.Dup())
+        return MPIRing(self._world.Dup())
 
     def counter(self) -> Counter:
         """Return a new counter; without MPI_THREAD_MULTIPLE, its numbers are dealt to ranks in turns."""
         if self.size > 1 and self._mpi.Query_thread() < self._mpi.THREAD_MULTIPLE:
             return Counted(self.rank, self.size)
         return MPICounter(self._world.Dup())
-
-    def abort(self, code: int) -> None:
-        """Terminate all ranks at once."""
-        if self.size > 1:
-            sys.stdout.flush()
-            sys.stderr.flush()
-            self._mpi.COMM_WORLD.Abort(code)
 
 
 def _library() -> Any:

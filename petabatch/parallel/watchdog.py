@@ -26,7 +26,7 @@ import numpy as np
 
 from petabatch.parallel.blocking_io import BlockingIO
 from petabatch.parallel.comm import Comm
-from petabatch.parallel.compilation import compilation_blocks
+from petabatch.parallel.compilation import while_compiling
 from petabatch.parallel.failure import fail
 
 _SHORT = 20
@@ -93,7 +93,8 @@ def watched(comm: Comm, worker: Worker, limit: float) -> Iterator[None]:
     thread = threading.Thread(target=watch, name="watchdog", daemon=True)
     thread.start()
     try:
-        with worker.blocking_io.announced(beat), compilation_blocks(worker.blocking_io):
+        blocking = worker.blocking_io  # as compilation is
+        with blocking.announced(beat), while_compiling(blocking.__enter__, blocking.__exit__):
             yield
     finally:
         over.set()

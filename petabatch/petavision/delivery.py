@@ -1,4 +1,4 @@
-"""What every connection of PetaVision has: its ends, channel, delays, arbors, and whose weights it uses."""
+"""Parameters that every connection of PetaVision has: ends, channel, delays, arbors, and whose weights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What became of each group of a parameter file."""
+"""Report on what became of each group of a parameter file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What layers did over time: which were recorded, which spike, and the values of single units."""
+"""Activity of layers over time: which were recorded, which spike, and the values of single units."""
 
 from __future__ import annotations
 

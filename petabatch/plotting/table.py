@@ -1,4 +1,4 @@
-"""What a figure draws, as CSV: numbers, the parts of a network, or times."""
+"""Tables of what figures draw, as CSV: numbers, the parts of a network, or times."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `petabatch info` prints."""
+"""Output of `petabatch info`."""
 
 from __future__ import annotations
 

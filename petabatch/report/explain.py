@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from petabatch.engine.images import nbytes_of_source, queues
+from petabatch.engine.image_sizes import nbytes_of_source, queues
 from petabatch.network.features import partial_sums, split_layers
 from petabatch.network.plan import Plan, multiply_adds
 from petabatch.network.tiles import exchanged_rows
 from petabatch.network.until import certificate
 from petabatch.report.lines import field, ranges, wrapped
+from petabatch.sizes import size_text
 from petabatch.spec.schedule import Every
 from petabatch.spec.synapses import Synapses
 
@@ -82,15 +83,16 @@ def _costs(plan: Plan) -> Iterator[str]:
     yield f"run                {plan.length} steps, batch {run.batch}{points}"
     for numbers, method in _methods(plan):
         yield from field("method", f"slices {numbers}: {method}" if numbers else method)
-    yield f"memory             {_bytes(per_slice)} per slice, {_bytes(per_slice * batch)} for the batch,"
-    yield f"                   plus {_bytes(common)} on each rank"
+    one, all_slices, shared = map(size_text, (per_slice, per_slice * batch, common))
+    yield f"memory             {one} per slice, {all_slices} for the batch,"
+    yield f"                   plus {shared} on each rank"
     for name, (displays, nbytes) in queues(plan, batch).items():
         ahead = f"up to {displays} display{'s' * (displays > 1)} of each slice"
-        yield from field("read ahead", f"{name}: {ahead}, {_bytes(nbytes)}")
+        yield from field("read ahead", f"{name}: {ahead}, {size_text(nbytes)}")
     for name, layer in plan.inputs.items():
         if kept := nbytes_of_source(plan.graph.network, name):
             steps = ", ".join(step.type for step in layer.source.steps)
-            yield from field("transforms", f"{name}: {steps}; up to {_bytes(kept)} on each rank")
+            yield from field("transforms", f"{name}: {steps}; up to {size_text(kept)} on each rank")
     if macs:
         yield f"arithmetic         {_flop(2 * macs)} per step and slice if dense,"
         yield f"                   {_flop(2 * macs * batch * plan.length)} for the run"
@@ -124,8 +126,8 @@ def _parallel(plan: Plan) -> Iterator[str]:
     slices, common = (held[per] * (ways - 1) / ways for per in ("slice", "network"))
     names = ", ".join(sorted(split))
     yield f"features           of {names} split over {ways} ranks"
-    yield f"                   cost: {_bytes(sent)} from each other rank of the group, per step and slice"
-    yield f"                   saving on each rank: {_bytes(slices)} per slice, plus {_bytes(common)}"
+    yield f"                   cost: {size_text(sent)} from each other rank of the group, per step and slice"
+    yield f"                   saving on each rank: {size_text(slices)} per slice, plus {size_text(common)}"
 
 
 def _tiles(plan: Plan) -> Iterator[str]:
@@ -137,9 +139,9 @@ def _tiles(plan: Plan) -> Iterator[str]:
         if key.startswith("layers/")
     )
     yield f"rows               of all layers split over {ways} ranks"
-    sent = _bytes(sum(exchanged_rows(network, plan.graph.wirings)))
+    sent = size_text(sum(exchanged_rows(network, plan.graph.wirings)))
     yield f"                   cost: {sent} to each neighbour, per step and slice"
-    yield f"                   saving on each rank: {_bytes(held * (ways - 1) / ways)} per slice"
+    yield f"                   saving on each rank: {size_text(held * (ways - 1) / ways)} per slice"
 
 
 def _operations(plan: Plan) -> Iterator[str]:
@@ -200,11 +202,3 @@ def _flop(count: float) -> str:
             return f"{count:.{1 if unit else 0}f} {unit}FLOP"
         count /= 1000
     return f"{count:,.1f} PFLOP"
-
-
-def _bytes(count: float) -> str:
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if count < 1024 or unit == "GiB":
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1024
-    raise AssertionError

@@ -13,7 +13,8 @@ from petabatch import results
 from petabatch.errors import FormatError, RunDirectoryError, StorageError, printable
 from petabatch.report.dead_features import dead_features
 from petabatch.report.lines import LABEL, field, table, wrapped
-from petabatch.report.rank_times import rank_times
+from petabatch.report.times import rank_times, spent
+from petabatch.sizes import size_text
 from petabatch.storage.checkpoint import checkpoint_steps
 from petabatch.storage.claim import claimed
 from petabatch.storage.damaged import naming_damage
@@ -33,20 +34,6 @@ _LONE = (
     f"the data: {{}} segment{{}} of the folder {PARTS}/ beside run.h5; to copy a run as one file, use "
     "`petabatch merge`"
 )
-_ACTIVITIES = {
-    "steps": "steps",
-    "planning": "planning points",
-    "learning": "learning",
-    "input": "images",
-    "waiting for images": "waiting for images",
-    "waiting for slices": "waiting for slices",
-    "waiting for ranks": "waiting for other ranks",
-    "communication": "communication",
-    "probes and output": "probes and output",
-    "files": "writing files",
-    "kernels": "loading or compiling kernels",
-}
-"""How the activities of `times` are called here, the usual first."""
 
 
 def describe(path: Path, now: datetime | None = None) -> str:
@@ -58,7 +45,7 @@ def describe(path: Path, now: datetime | None = None) -> str:
     if directory is None:
         with naming_damage(path), results.open(path) as run:
             lines = [f"{'run file':{LABEL}}{path.absolute()}", *_run(run, None), *_recorded(run)]
-            lines += field("size on disk", _bytes(path.stat().st_size))
+            lines += field("size on disk", size_text(path.stat().st_size))
             if missing := len(_missing(run)):
                 lines += field("missing", _LONE.format(missing, "s" * (missing > 1)))
         return printable("\n".join(lines))
@@ -194,8 +181,8 @@ def _times(run: results.Results, running: bool | None, now: datetime | None) -> 
     yield from field("dates (UTC)", "; ".join(written))
     if "seconds" not in about:  # written by an earlier version
         return
-    seconds, times = float(about["seconds"]), dict(about["times"])
-    working = seconds - times.get("kernels", 0.0)
+    seconds = float(about["seconds"])
+    working = seconds - about["times"].get("kernels", 0.0)
     timed = about.get("timed_steps", 0 if run.status == "running" else reached)
     speed = timed * run.batch / working if working > 0 else 0.0
     duration = _duration(seconds)
@@ -210,12 +197,9 @@ def _times(run: results.Results, running: bool | None, now: datetime | None) -> 
     yield from field("duration", duration)
     if speed:
         yield from field("mean speed", f"{speed:,.0f} slice·steps/s without loading kernels")
-    whole = max(seconds, sum(times.values()))
-    shares = {
-        _ACTIVITIES.get(name, name): times[name] / whole for name in (*_ACTIVITIES, *times) if name in times
-    }
-    shares["other"] = max(0.0, 1 - sum(shares.values()))
-    yield from field("time", ", ".join(f"{name} {100 * share:.1f} %" for name, share in shares.items()))
+    times = spent(about)
+    whole = sum(times.values())
+    yield from field("time", ", ".join(f"{name} {100 * one / whole:.1f} %" for name, one in times.items()))
     yield from rank_times(run)
 
 
@@ -316,8 +300,8 @@ def _files(directory: RunDirectory, bad: Collection[int | None]) -> Iterator[str
             folder = file.relative_to(directory.path).parts[0]
             sizes[folder] = sizes.get(folder, 0) + about.st_size
     largest = sorted(sizes, key=lambda name: -sizes[name])
-    parts = ", ".join(f"{name} {_bytes(sizes[name])}" for name in largest if sizes[name] >= 1 << 10)
-    yield from field("size on disk", f"{_bytes(sum(sizes.values()))}: {parts}")
+    parts = ", ".join(f"{name} {size_text(sizes[name])}" for name in largest if sizes[name] >= 1 << 10)
+    yield from field("size on disk", f"{size_text(sum(sizes.values()))}: {parts}")
     steps = [f"{step} (damaged)" if step in bad else str(step) for step in checkpoint_steps(directory)]
     yield from field("checkpoints", f"at steps {', '.join(steps)}" if steps else "none")
 
@@ -328,11 +312,3 @@ def _date(text: str) -> str:
 
 def _duration(seconds: float) -> str:
     return str(timedelta(seconds=round(seconds)))
-
-
-def _bytes(count: float) -> str:
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if count < 1024:
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1024
-    return f"{count:.1f} TiB"

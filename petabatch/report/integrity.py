@@ -1,4 +1,4 @@
-"""What `petabatch verify` prints: the state of every file of a run, and what damage means for the run."""
+"""Output of `petabatch verify`: the state of every file of a run, and what damage means for the run."""
 
 from __future__ import annotations
 

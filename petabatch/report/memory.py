@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from petabatch.engine.images import nbytes_of_source, nbytes_while_read, queues
+from petabatch.engine.image_sizes import nbytes_of_source, nbytes_while_read, queues
 from petabatch.engine.step_records import StepRecords
 from petabatch.errors import ResourceError
 from petabatch.network.build import build
@@ -18,6 +18,7 @@ from petabatch.network.operations import LazyUpdate
 from petabatch.network.plan import Plan, schedule
 from petabatch.parallel.comm import Comm
 from petabatch.parallel.host_memory import address_limit, host_limit, used
+from petabatch.sizes import size_text
 
 _LATER = 85 << 20
 """Bytes that the process takes after the plan is made: numba, kernels, buffers; compiling takes more."""
@@ -175,13 +176,9 @@ def _beyond(plan: Plan, resident: int, slices: int, threads: int) -> tuple[str, 
     """Return what is needed and the limit that it exceeds."""
     limit = host_limit()
     if resident > limit.nbytes:
-        return _bytes(resident), f"{_bytes(limit.nbytes)}, {limit.what}"
+        return size_text(resident), f"{size_text(limit.nbytes)}, {limit.what}"
     address = _process()[1] + _RESERVED + threads * _STACK + needed(plan, slices, threads)
     most = address_limit()
     if most is not None and address > most:
-        return f"{_bytes(address)} of address space", f"{_bytes(most)}, its limit (ulimit -v)"
+        return f"{size_text(address)} of address space", f"{size_text(most)}, its limit (ulimit -v)"
     return None
-
-
-def _bytes(count: float) -> str:
-    return f"{count / 2**30:.2f} GiB" if count >= 2**30 else f"{count / 2**20:.0f} MiB"

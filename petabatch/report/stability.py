@@ -14,9 +14,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from petabatch.engine.signals import patches_of
 from petabatch.engine.state import State
 from petabatch.kernels.array import ArrayKernels
-from petabatch.network.graph import Edge, Graph
+from petabatch.network.graph import Graph
 from petabatch.random import stream
 from petabatch.threads import thread_pools
 from petabatch.variable import Array, Border
@@ -134,7 +135,7 @@ class _Loop:
                 change = self._drive(pre, activity, (*path, pre))
                 change = None if change is None else layer.linear_gain * change
             if change is not None:
-                patches = self._patches(edge)
+                patches = patches_of(edge.wiring.weights, self.graph, self.state.arrays, self.kernels)
                 # A border of constant value does not change with the activity.
                 border: Border = "mirror" if self.graph.border(pre) == "mirror" else "zero"
                 arrived = edge.factor * edge.connection.deliver(
@@ -142,13 +143,3 @@ class _Loop:
                 )
                 total = arrived if total is None else total + arrived
         return total
-
-    def _patches(self, edge: Edge) -> Array | None:
-        owner = edge.wiring.weights
-        if owner is None:
-            return None
-        derived = self.state.arrays.get(f"connections/{owner}/patches")
-        link = self.graph.wirings[owner].link
-        assert link is not None
-        weights = self.state.arrays[f"connections/{owner}/weights"]
-        return self.kernels.to_patches(weights, link) if derived is None else derived

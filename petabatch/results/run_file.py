@@ -15,11 +15,10 @@ import numpy as np
 from petabatch.errors import DamagedError, FormatError, Problem, StorageError, similar_path
 from petabatch.logs import log
 from petabatch.results.series import slice_number
-from petabatch.storage import FORMAT, JSON_ATTRIBUTES, READABLE, manifest
+from petabatch.storage import JSON_ATTRIBUTES, manifest
 from petabatch.storage.containment import is_segment, refuse_links, refuse_references
-from petabatch.storage.damaged import naming_damage
-from petabatch.storage.files import DESCRIPTION, RUN_FILE
-from petabatch.storage.simulator_state import refuse_state
+from petabatch.storage.damaged import naming_damage, refuse_others
+from petabatch.storage.files import DESCRIPTION, PARTS, RUN_FILE
 
 
 def find(path: str | os.PathLike[str]) -> Path:
@@ -34,13 +33,13 @@ def find(path: str | os.PathLike[str]) -> Path:
         raise StorageError(problem.render(str(target)))
     if target.is_dir():
         refuse_links(target)
-        if not (target / "run.h5").exists() and not (target / "parts").is_dir():
-            raise StorageError(f"{target}: this is not a run directory: it has no run.h5")
+        if not (target / RUN_FILE).exists() and not (target / PARTS).is_dir():
+            raise StorageError(f"{target}: this is not a run directory: it has no {RUN_FILE}")
     elif not h5py.is_hdf5(target):
         hint = f"petabatch check {path} describes a params file" if target.suffix in (".toml", ".py") else ""
         problem = Problem("", "this is not a run file: it is not in HDF5", hint=hint)
         raise FormatError(problem.render(str(target)))
-    return target / "run.h5" if target.is_dir() else target
+    return target / RUN_FILE if target.is_dir() else target
 
 
 class RunFile:
@@ -55,21 +54,11 @@ class RunFile:
             raise StorageError(f"{file}: the run file cannot be read: {error}") from error
         try:
             with naming_damage(file):
-                self._check()
+                refuse_others(file, self._file, "run")
+                refuse_references(self._file, is_segment)
         except StorageError:
             self._file.close()
             raise
-
-    def _check(self) -> None:
-        """Raise FormatError or StorageError if this is no run file, or if it refers to other files."""
-        found = self._file.attrs.get("petabatch_format"), self._file.attrs.get("kind")
-        if found[0] not in READABLE or found[1] != "run":
-            refuse_state(self.path)
-            raise FormatError(
-                f"{self.path}: not a run file of this version of petabatch\n"
-                f"    found:    format {found[0]}, kind {found[1]}\n    expected: format {FORMAT}, kind run"
-            )
-        refuse_references(self._file, is_segment)
 
     def _verify(self) -> None:
         try:
@@ -79,10 +68,7 @@ class RunFile:
                 f"{error}\n    hint:     `petabatch verify --repair {self.path.parent}` rebuilds it"
             ) from None
         if not proven and self.path.name == RUN_FILE and (self.path.parent / DESCRIPTION).exists():
-            log.warning(
-                "%s: this file cannot be verified: the manifest does not name it, and it has no seal",
-                self.path,
-            )
+            log.warning("%s: %s", self.path, manifest.UNPROVEN)
 
     def __enter__(self) -> Self:
         return self

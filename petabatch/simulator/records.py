@@ -1,4 +1,4 @@
-"""What a simulator has recorded so far, as its network's [output] and probes ask."""
+"""Records of a simulator so far, as its network's [output] and probes ask."""
 
 from __future__ import annotations
 

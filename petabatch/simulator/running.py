@@ -13,6 +13,7 @@ from petabatch.engine.assembly import Assembly
 from petabatch.engine.finite import assert_finite, watched
 from petabatch.engine.images import Instead
 from petabatch.logs import shown
+from petabatch.network import lazy_codes
 from petabatch.network.slices import coordinates
 from petabatch.simulator.agreement import agreed
 from petabatch.simulator.records import Records
@@ -203,7 +204,7 @@ class Running:
         """Return whether a state has the arrays of this network."""
         here = {key: (array.shape, array.dtype) for key, array in self.engine.state.saved().items()}
         there = {key: (array.shape, array.dtype) for key, array in saved.arrays.items()}
-        return all(there.get(key) == kind for key, kind in here.items() if not key.startswith("lazy/"))
+        return all(there.get(key) == here[key] for key in here.keys() - lazy_codes.keys(here))
 
     def close(self) -> None:
         """End the threads and close the input files."""

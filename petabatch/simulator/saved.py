@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from petabatch.engine.images import Instead
+from petabatch.sizes import size_text
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,4 +29,4 @@ class Saved:
     def __repr__(self) -> str:
         changed = f", changed by hand: {', '.join(self.changes)}" if self.changes else ""
         nbytes = sum(array.nbytes for array in self.arrays.values())
-        return f"<state after step {self.step}, {nbytes / 2**20:.1f} MiB{changed}>"
+        return f"<state after step {self.step}, {size_text(nbytes)}{changed}>"

@@ -1,4 +1,4 @@
-"""What can only be iterated over as a source: loaders of torch, generators, streams."""
+"""Sources that can only be iterated over: loaders of torch, generators, streams."""
 
 from __future__ import annotations
 

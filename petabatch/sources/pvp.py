@@ -32,7 +32,6 @@ _TYPES = {
 }
 _EXPECTED = "a complete .pvp file of PetaVision"
 _MOST_VALUES = 1 << 31
-_SPARSE: np.dtype[Any] = np.dtype([("at", "<u4"), ("value", "<f4")])
 _BINARY: np.dtype[Any] = np.dtype([("at", "<u4")])
 _DENSE: dict[tuple[int, int], np.dtype[Any]] = {
     (3, 4): np.dtype("<f4"),

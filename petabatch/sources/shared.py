@@ -1,4 +1,4 @@
-"""What is open of input files: once in a process, shared by all that read the same files."""
+"""Open input files: once in a process, shared by all that read the same files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What parts tell the compiled steppers about themselves: a layer its rule, a probe what it measures."""
+"""Answers of parts to the compiled steppers: the rule of a layer, what a probe measures."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from petabatch.kernels.rules import Cell, cell
 from petabatch.spec.rows import RowFunction
 
 
@@ -76,6 +77,13 @@ class CompiledRule:
             return np.float32(0), np.float32(0)
         e, gain = self.decay(dt, np.dtype(np.float32))
         return np.float32(e), np.float32(gain)
+
+    def cell(self, number: int) -> Cell:
+        """Return the constants of the membrane equation and the transfer function, for the rule `number`."""
+        return cell(
+            number, self.self_interaction, self.inertia, self.threshold, self.shift, self.width,
+            self.minimum, self.maximum, self.signed,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)

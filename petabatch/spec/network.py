@@ -186,6 +186,10 @@ class Parallel(Model):
         return tuple(name for name in ("features", "rows") if getattr(self, name) > 1)
 
 
+SPIKES = "spikes"
+"""In place of a variable of a layer: its spikes, in each step; also the group of the run file they are in."""
+
+
 class LayerOutput(Model):
     """Variables of a layer to record, and their schedule."""
 

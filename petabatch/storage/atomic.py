@@ -7,17 +7,16 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import h5py
 
 from petabatch.errors import Problem, StorageError
 from petabatch.storage import FORMAT
+from petabatch.storage.files import temporary_name
 from petabatch.storage.seal import seal
 from petabatch.storage.sink import Sink
 
-TEMPORARY = ".tmp"
-"""Suffix of the names of files that are not yet complete."""
 _SUFFIXES = (".h5", ".hdf5")
 
 
@@ -55,22 +54,49 @@ def _is_ours(path: Path, kind: str) -> bool:
         return False
 
 
+def replace(source: Path, target: Path) -> None:
+    """Atomically and durably replace `target` by `source`."""
+    os.replace(source, target)
+    sync_directory(target.parent)
+
+
+@contextmanager
+def new_file(path: Path, rename: Callable[[Path, Path], None] = replace) -> Iterator[BinaryIO]:
+    """Write a new file, which appears as `path` when the block ends without an error.
+
+    `rename` is called with the path of the complete file and `path`. Raises StorageError when the file cannot
+    be written; `path` is then left as it was.
+    """
+    temporary = path.with_name(temporary_name(path.name))
+    try:
+        with os.fdopen(_create(temporary), "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        rename(temporary, path)
+    except BaseException as error:
+        with suppress(OSError):
+            os.unlink(temporary)
+        if isinstance(error, OSError):
+            raise unwritable(path, error) from error
+        raise
+
+
 @contextmanager
 def new_hdf5(
-    path: Path, before_rename: Callable[[Path], None] | None = None, run_id: str = ""
+    path: Path, rename: Callable[[Path, Path], None] = replace, run_id: str = ""
 ) -> Iterator[tuple[Any, Callable[[], None]]]:
     """Write a new HDF5 file, which appears as `path` when the block ends without an error.
 
     Yields `(file, check)`; long writers call `check` regularly, which raises as soon as the disk is full.
-    `before_rename` is called with the path of the complete file before it gets its name. A file of the run
-    `run_id` is sealed.
+    `rename` is called with the path of the complete file and `path`. A file of the run `run_id` is sealed.
     Raises StorageError when the file cannot be written; `path` is then left as it was.
     """
-    temporary = path.with_name(f".{path.name}{TEMPORARY}")
+    temporary = path.with_name(temporary_name(path.name))
     try:
-        descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o666)
+        descriptor = _create(temporary)
     except OSError as error:
-        raise _failure(path, error, 0) from error
+        raise unwritable(path, error) from error
     sink = Sink(descriptor)
 
     def check() -> None:
@@ -84,42 +110,26 @@ def new_hdf5(
                 file.attrs["petabatch_format"] = FORMAT
                 yield file, check
             check()
-            _finish(descriptor, sink, run_id)
-            if before_rename is not None:
-                before_rename(temporary)
-            _rename(temporary, path, sink)
+            try:
+                if run_id:
+                    seal(descriptor, run_id)
+                os.fsync(descriptor)
+                rename(temporary, path)
+            except OSError as error:
+                sink.error = error
+                raise
         finally:
             os.close(descriptor)
     except BaseException as error:
         with suppress(OSError):
             os.unlink(temporary)
         if isinstance(sink.error, OSError):
-            raise _failure(path, sink.error, sink.size) from sink.error
+            raise unwritable(path, sink.error, sink.size) from sink.error
         raise sink.error or error from None
 
 
-def _finish(descriptor: int, sink: Sink, run_id: str) -> None:
-    try:
-        if run_id:
-            seal(descriptor, run_id)
-        os.fsync(descriptor)
-    except OSError as error:
-        sink.error = error
-        raise
-
-
-def _rename(temporary: Path, path: Path, sink: Sink) -> None:
-    try:
-        replace(temporary, path)
-    except OSError as error:
-        sink.error = error
-        raise
-
-
-def replace(source: Path, target: Path) -> None:
-    """Atomically and durably replace `target` by `source`."""
-    os.replace(source, target)
-    sync_directory(target.parent)
+def _create(temporary: Path) -> int:
+    return os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o666)
 
 
 def sync_directory(directory: Path) -> None:
@@ -134,7 +144,8 @@ def sync_directory(directory: Path) -> None:
         os.close(descriptor)
 
 
-def _failure(path: Path, error: OSError, size: int) -> StorageError:
+def unwritable(path: Path, error: OSError, size: int = 0) -> StorageError:
+    """Return the error for a file that cannot be written, of which `size` bytes are known."""
     lines = [f"{path}: cannot be written: {error.strerror or error}"]
     if error.errno in (errno.ENOENT, errno.ENOTDIR):
         lines.append(f"    hint:     {path.parent} is not a directory")

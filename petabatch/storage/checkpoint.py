@@ -18,16 +18,16 @@ from typing import Any
 import h5py
 import numpy as np
 
-from petabatch.errors import DamagedError, FormatError, StorageError
+from petabatch.errors import DamagedError, StorageError
 from petabatch.logs import log
-from petabatch.storage import FORMAT, READABLE, manifest
+from petabatch.storage import manifest
 from petabatch.storage.atomic import new_hdf5
 from petabatch.storage.checkpoint_part import Part, link, read_parts, verify, write_part
+from petabatch.storage.damaged import opened
 from petabatch.storage.directory import RunDirectory
-from petabatch.storage.files import CHECKPOINTS
-from petabatch.storage.simulator_state import refuse_state
+from petabatch.storage.files import CHECKPOINTS, HEAD
 
-_HEAD = re.compile(r"step_(\d+)\.h5")
+_HEAD = re.compile(HEAD)
 _FILE = re.compile(r"\.?step_(\d+)[_.].*")
 
 INDENT = "\n" + 14 * " "
@@ -104,7 +104,7 @@ def latest_checkpoint(directory: RunDirectory, before: int | None = None) -> Pat
         for problem in damaged:
             log.warning("%s; the checkpoint of step %d is used instead", problem, step)
         if not is_proven(head):
-            log.warning("%s: this file cannot be verified: the manifest does not name it", head)
+            log.warning("%s: %s", head, manifest.UNPROVEN)
         return head
     if damaged:
         raise DamagedError(
@@ -220,15 +220,8 @@ def _listed(head: Path) -> str:
 
 def _read_head(path: Path) -> tuple[list[Part], dict[str, Any]]:
     manifest.verify(path.parent.parent, _listed(path))
-    try:
-        with h5py.File(path, "r") as file:
-            attributes = dict(file.attrs)
-        if attributes.get("kind") != "checkpoint" or attributes.get("petabatch_format") not in READABLE:
-            refuse_state(path)
-            raise FormatError(
-                f"{path}: not a checkpoint of format {FORMAT}\n"
-                f"    found:    {attributes.get('kind')} of format {attributes.get('petabatch_format')}"
-            )
+    with opened(path, "checkpoint") as file:
+        attributes = dict(file.attrs)
         texts = {name: json.loads(attributes[name]) for name in ("parts", "arrays", "batched", "meta")}
         parts = [Part(**part) for part in texts.pop("parts")]
         step = _HEAD.fullmatch(path.name)
@@ -237,9 +230,6 @@ def _read_head(path: Path) -> tuple[list[Part], dict[str, Any]]:
         ):
             raise ValueError("it holds another step than its name says")
         return parts, {"batch": int(attributes["batch"]), **texts}
-    # what h5py and JSON raise for damaged files that the manifest does not name
-    except (OSError, RuntimeError, LookupError, ValueError, TypeError, AttributeError) as error:
-        raise DamagedError(f"{path}: this checkpoint cannot be read: {error}") from error
 
 
 def _retire(directory: RunDirectory, step: int, keep: int) -> None:

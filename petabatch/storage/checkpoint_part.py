@@ -15,9 +15,8 @@ from petabatch.errors import DamagedError, StorageError
 from petabatch.storage.atomic import new_hdf5, replace
 from petabatch.storage.containment import refuse_references
 from petabatch.storage.directory import RunDirectory
+from petabatch.storage.files import PART
 from petabatch.storage.seal import checksum, stated_checksum
-
-_NAME = re.compile(r"step_\d+_rank_\d+_[0-9a-f]{8}\.h5")
 
 
 @dataclass(frozen=True)
@@ -85,7 +84,7 @@ def verify(head: Path, part: Part, contents: bool = True) -> None:
     Without `contents` only the size is compared.
     """
     path = head.parent / part.name
-    if not _NAME.fullmatch(part.name):
+    if not re.fullmatch(PART, part.name):
         raise StorageError(f"{head}: refused, since it names a part elsewhere\n    found:    {part.name}")
     try:
         size = path.stat().st_size

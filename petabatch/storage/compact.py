@@ -54,7 +54,7 @@ def compact(
             if many <= limit or merged >= most:
                 return
             if segments >= least:
-                _merge_rows(directory, few, streams, batch)
+                _merge_rows(directory, few, streams)
                 many -= segments - 1
                 merged += 1
         if merged:
@@ -90,7 +90,7 @@ def _flushes(rows: Sequence[Row]) -> int:
     return sum(row.flushes for row in rows)
 
 
-def _merge_rows(directory: RunDirectory, rows: Sequence[Row], streams: Sequence[Stream], batch: int) -> None:
+def _merge_rows(directory: RunDirectory, rows: Sequence[Row], streams: Sequence[Stream]) -> None:
     verify_segments(directory, (segment for row in rows for segment in row.segments))
     segment = Segment(rows[0].first, rows[-1].last)
     with new_hdf5(directory.parts / segment.name, run_id=directory.run_id) as (file, check):

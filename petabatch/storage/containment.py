@@ -1,4 +1,4 @@
-"""What the files of a run may refer to: nothing outside of the run directory.
+"""Containment of a run: its files refer to nothing outside of the run directory.
 
 A run directory from an untrusted source cannot make petabatch read or write files elsewhere, nor load a
 library named by an HDF5 filter.
@@ -16,19 +16,19 @@ import h5py
 from h5py import h5d, h5l, h5o, h5z
 
 from petabatch.errors import DamagedError, StorageError
+from petabatch.storage.damaged import opened
+from petabatch.storage.files import FOLDERS, PARTS, SEGMENT
 from petabatch.storage.seal import sealed_by
 
 _FILTERS = {h5z.FILTER_DEFLATE, h5z.FILTER_SHUFFLE, h5z.FILTER_FLETCHER32}
 """Filters that are part of HDF5 and that runs use; HDF5 looks for libraries with others."""
-_FOLDERS = ("parts", "checkpoints", "data", "points")
-_SEGMENT = re.compile(r"parts/steps_(\d+)-(\d+)(?:_slices_(\d+)-(\d+))?\.h5")
 _NUMBERS = ("first_step", "last_step", "first_slice", "end_slice")
 """Attributes of a segment, in the order of its name."""
 
 
 def is_segment(name: str) -> bool:
     """Return whether this is how an index names a segment of its own run."""
-    return _SEGMENT.fullmatch(name) is not None
+    return re.fullmatch(f"{PARTS}/{SEGMENT}", name) is not None
 
 
 def refuse_links(root: Path) -> None:
@@ -37,7 +37,7 @@ def refuse_links(root: Path) -> None:
     Symbolic links within the directory are allowed; pipes, sockets and devices are not.
     """
     inside = os.path.realpath(root)
-    for folder in (root, *(root / name for name in _FOLDERS)):
+    for folder in (root, *(root / name for name in FOLDERS)):
         if not folder.is_dir():
             continue
         with os.scandir(folder) as entries:
@@ -67,7 +67,7 @@ def refuse_references(file: Any, allowed: Callable[[str], bool] = lambda name: F
 
 def refuse_renamed(path: Path, file: Any) -> None:
     """Raise DamagedError if the steps and slices of a segment, which is open, are not those of its name."""
-    expected = _SEGMENT.fullmatch(f"parts/{path.name}")
+    expected = re.fullmatch(SEGMENT, path.name)
     for number, attribute in zip(expected.groups() if expected else (), _NUMBERS, strict=False):
         found = file.attrs.get(attribute)
         if found != (None if number is None else int(number)):
@@ -84,20 +84,17 @@ def refuse_segment(path: Path, root: Path, name: str, run_id: str) -> None:
         raise DamagedError(f"{path}: this file is damaged: it belongs to another run")
     if not path.resolve().is_relative_to(root.resolve()):
         raise _outside(path, path.resolve())
-    try:
-        with h5py.File(path, "r") as file:
-            refuse_renamed(path, file)
-            for place in (f"{name}/values", f"{name}/step"):
-                parts = place.split("/")
-                for depth in range(1, len(parts) + 1):
-                    part = "/".join(parts[:depth]).encode()
-                    if file.id.links.get_info(part).type != h5l.TYPE_HARD:
-                        _refuse(path, f"{part.decode()} is a link")
-                found = _reference(h5o.open(file.id, place.encode()), lambda other: False)
-                if found is not None:
-                    _refuse(path, found)
-    except (OSError, RuntimeError, LookupError, ValueError) as error:  # what h5py raises for damaged files
-        raise DamagedError(f"{path}: this segment cannot be read: {error}") from error
+    with opened(path, "segment") as file:
+        refuse_renamed(path, file)
+        for place in (f"{name}/values", f"{name}/step"):
+            parts = place.split("/")
+            for depth in range(1, len(parts) + 1):
+                part = "/".join(parts[:depth]).encode()
+                if file.id.links.get_info(part).type != h5l.TYPE_HARD:
+                    _refuse(path, f"{part.decode()} is a link")
+            found = _reference(h5o.open(file.id, place.encode()), lambda other: False)
+            if found is not None:
+                _refuse(path, found)
 
 
 def _reference(found: Any, allowed: Callable[[str], bool]) -> str | None:

@@ -1,12 +1,17 @@
-"""Errors of HDF5 and JSON in damaged files, as errors that name the file."""
+"""Opening of files that may be damaged or others, with errors that name the file."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-from petabatch.errors import DamagedError, PetabatchError
+import h5py
+
+from petabatch.errors import DamagedError, FormatError, PetabatchError
+from petabatch.storage import FORMAT, READABLE
+from petabatch.storage.simulator_state import refuse_state
 
 _ERRORS = (
     OSError,
@@ -29,4 +34,27 @@ def naming_damage(path: Path) -> Iterator[None]:
     except PetabatchError:
         raise
     except _ERRORS as error:
-        raise DamagedError(f"{path}: this file is damaged: {error}") from error
+        raise DamagedError(f"{path}: this file cannot be read: {error}") from error
+
+
+@contextmanager
+def opened(path: Path, kind: str) -> Iterator[Any]:
+    """Open an HDF5 file for reading.
+
+    Raises FormatError if it is of another kind or format, DamagedError if what the block reads of it is
+    damaged.
+    """
+    with naming_damage(path), h5py.File(path, "r") as file:
+        refuse_others(path, file, kind)
+        yield file
+
+
+def refuse_others(path: Path, file: Any, kind: str) -> None:
+    """Raise FormatError unless an open HDF5 file is of this kind, in a format that can be read."""
+    found = file.attrs.get("petabatch_format"), file.attrs.get("kind")
+    if found[0] not in READABLE or found[1] != kind:
+        refuse_state(path)
+        raise FormatError(
+            f"{path}: not a {kind} file of this version of petabatch\n"
+            f"    found:    format {found[0]}, kind {found[1]}\n    expected: format {FORMAT}, kind {kind}"
+        )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
@@ -12,9 +11,10 @@ from typing import Any, Literal
 import h5py
 import numpy as np
 
-from petabatch.errors import DamagedError, FormatError, StorageError
-from petabatch.storage import FORMAT, JSON_ATTRIBUTES, READABLE, manifest
+from petabatch.errors import DamagedError
+from petabatch.storage import FORMAT, JSON_ATTRIBUTES, manifest
 from petabatch.storage.containment import is_segment, refuse_references
+from petabatch.storage.damaged import naming_damage, opened
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.files import DESCRIPTION, MANIFEST, RUN_FILE
 from petabatch.storage.gaps import Gap
@@ -55,18 +55,7 @@ class Description:
             "files": self.files,
             "coordinates": [asdict(coordinate) for coordinate in self.coordinates],
         }
-        path, temporary = directory.path / DESCRIPTION, directory.path / f".{DESCRIPTION}.tmp"
-        try:
-            with temporary.open("w", encoding="utf-8") as file:
-                json.dump(sealed_json(stored), file, indent=1)
-                file.flush()
-                os.fsync(file.fileno())
-            manifest.replace(directory.path, temporary, DESCRIPTION)
-        except OSError as error:
-            raise StorageError(
-                f"{path}: cannot be written: {error.strerror}\n"
-                "    hint:     files written before are intact; free disk space, then resume"
-            ) from error
+        manifest.write(directory.path / DESCRIPTION, json.dumps(sealed_json(stored), indent=1))
         directory.saved[DESCRIPTION] = replace(self, provenance=lasting)
 
 
@@ -131,12 +120,9 @@ def _read(directory: RunDirectory) -> Description | None:
     path = directory.path / DESCRIPTION
     if not manifest.verify(directory.path, DESCRIPTION) and not path.exists():
         return None
-    try:
+    with naming_damage(path):
         stored = json.loads(path.read_bytes())
-        streams = tuple(
-            Stream(**{**stream, "shape": tuple(stream["shape"]), "dims": tuple(stream["dims"])})
-            for stream in stored["streams"]
-        )
+        streams = tuple(map(Stream.of, stored["streams"]))
         files = {
             name: [(str(file), int(items)) for file, items in files]
             for name, files in stored.get("files", {}).items()
@@ -147,8 +133,6 @@ def _read(directory: RunDirectory) -> Description | None:
         return Description(
             streams, stored["provenance"], stored["batch"], stored["status"], files, coordinates
         )
-    except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
-        raise DamagedError(f"{path}: this file is damaged: {error}") from error
 
 
 @contextmanager
@@ -156,14 +140,9 @@ def _index(directory: RunDirectory) -> Iterator[Any]:
     """Open `run.h5`; raises DamagedError if it is damaged or missing."""
     path = directory.run_file
     manifest.verify(directory.path, RUN_FILE)
-    try:
-        with h5py.File(path, "r") as file:
-            if file.attrs.get("kind") != "run" or file.attrs.get("petabatch_format") not in READABLE:
-                raise FormatError(f"{path}: not a run file of format {FORMAT}")
-            refuse_references(file, is_segment)
-            yield file
-    except (OSError, RuntimeError, LookupError, ValueError, TypeError) as error:
-        raise DamagedError(f"{path}: this file cannot be read: {error}") from error
+    with opened(path, "run") as file:
+        refuse_references(file, is_segment)
+        yield file
 
 
 def _stream(path: str, item: Any) -> Iterator[Stream]:

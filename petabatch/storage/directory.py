@@ -28,10 +28,12 @@ from petabatch.storage.files import (
     MANIFEST,
     PARAMS,
     PARTS,
+    POINTS,
     RESOLVED,
     RUN_FILE,
     lacking,
     refuse_replacement,
+    temporary_name,
 )
 from petabatch.storage.manifest import Entry
 from petabatch.storage.seal import new_run_id, recorded_run_id
@@ -64,6 +66,11 @@ class RunDirectory:
     def checkpoints(self) -> Path:
         """The directory of the checkpoints."""
         return self.path / CHECKPOINTS
+
+    @property
+    def in_waves(self) -> bool:
+        """Whether it is that of a sweep in waves, whose points are in a ledger."""
+        return (self.path / POINTS).is_dir()
 
     @property
     def log(self) -> Path:
@@ -216,12 +223,7 @@ class RunDirectory:
 
     def write_inputs(self, text: str) -> None:
         """Replace the fingerprints of the input files."""
-        temporary = self.path / f".{INPUTS}.tmp"
-        try:
-            temporary.write_text(text, encoding="utf-8")
-            manifest.replace(self.path, temporary, INPUTS)
-        except OSError as error:
-            raise StorageError(f"{self.inputs}: cannot be written: {error.strerror}") from error
+        manifest.write(self.inputs, text)
 
     def fixed_files(self) -> list[str]:
         """Return the names of the files in the manifest that are neither segments nor checkpoints."""
@@ -260,7 +262,7 @@ class RunDirectory:
     def clean(self) -> None:
         """Remove unfinished files of a killed run; called on rank 0, before a resumed run writes."""
         for folder in (self.path, self.parts, self.checkpoints):
-            for leftover in folder.glob(".*.tmp"):
+            for leftover in folder.glob(temporary_name("*")):
                 try:
                     leftover.unlink()
                 except OSError as error:

@@ -18,11 +18,28 @@ POINTS, LEDGER, WAVE = "points", ".ledger", ".wave"
 LOST = ".lost"
 """Ending of what is left of a segment that is lost; see `storage.lost`."""
 PARAMS = ("params.toml", "params.py")
+
+
+def temporary_name(name: str) -> str:
+    """Return how a file of this name is called until it is complete, in the same folder."""
+    return f".{name}.tmp"
+
+
+SEGMENT = r"steps_(\d+)-(\d+)(?:_slices_(\d+)-(\d+))?\.h5"
+"""Of `PARTS`: first and last step, first slice and the one after the last."""
+HEAD, PART = r"step_(\d+)\.h5", r"step_\d+_rank_\d+_[0-9a-f]{8}\.h5"
+"""Of `CHECKPOINTS`: a checkpoint by its step, and what a rank wrote of it, by its checksum."""
+ARRAY = r"[0-9a-f]{16}\.npy"
+"""Of `DATA`."""
+_OURS = {
+    PARTS: re.compile(rf"\.?{SEGMENT}(\.tmp|\{LOST})?"),
+    CHECKPOINTS: re.compile(rf"\.?({HEAD}|{PART}|step_\d+_rank_\d+\.h5)(\.tmp)?"),
+    DATA: re.compile(ARRAY),
+    POINTS: re.compile(r"\.?\d+-of-\d+_\d+(\.ledger(\.tmp|\.lost)?|\.wave(\.tmp)?|\.txt)"),
+}
+FOLDERS = tuple(_OURS)
 _FILES = {
-    PARTS,
-    CHECKPOINTS,
-    DATA,
-    POINTS,
+    *FOLDERS,
     *PARAMS,
     RESOLVED,
     INPUTS,
@@ -30,16 +47,10 @@ _FILES = {
     RUN_FILE,
     DESCRIPTION,
     MANIFEST,
-    *(f".{name}.tmp" for name in (INPUTS, RUN_FILE, DESCRIPTION, MANIFEST)),
+    *map(temporary_name, (RESOLVED, INPUTS, RUN_FILE, DESCRIPTION, MANIFEST)),
 }
 _LOGS = re.compile(r"log(\.rank\d+)?\.txt|\.shared_[0-9a-f]+\.tmp")
 """Also what `storage.shared` leaves if it is killed."""
-_OURS = {
-    PARTS: re.compile(r"\.?steps_\d+-\d+(_slices_\d+-\d+)?\.h5(\.tmp|\.lost)?"),
-    CHECKPOINTS: re.compile(r"\.?step_\d+(_rank_\d+(_[0-9a-f]{8})?)?\.h5(\.tmp)?"),
-    DATA: re.compile(r"[0-9a-f]{16}\.npy"),
-    POINTS: re.compile(r"\.?\d+-of-\d+_\d+(\.ledger(\.tmp|\.lost)?|\.wave(\.tmp)?|\.txt)"),
-}
 
 
 def lacking(path: Path) -> list[str]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
-from pathlib import Path
 from typing import Any
 
 import h5py
@@ -18,13 +16,18 @@ from petabatch.storage.checkpoint import drop_checkpoints_after
 from petabatch.storage.compact import LIMIT, compact
 from petabatch.storage.description import Description, Files, Status
 from petabatch.storage.directory import RunDirectory
-from petabatch.storage.files import PARTS, RUN_FILE
+from petabatch.storage.files import PARTS
 from petabatch.storage.layout import Place, lay_out
 from petabatch.storage.lost import drop_lost
 from petabatch.storage.rows import Row, all_segments, find_gaps, find_rows
 from petabatch.storage.segment import Segment
 from petabatch.variable import Coordinate, Stream
 
+PAUSE = 400
+"""Between two indexes this many times what the last one took: a quarter of a percent of the run.
+
+The removal of old segments does not count: the later the next index, the more there are to remove.
+"""
 Piece = tuple[Segment, tuple[int, ...], tuple[int, ...]]
 """A segment, and the position of its values in the whole: start and count along each axis."""
 
@@ -56,7 +59,7 @@ def write_index(
     described.save(directory)
     rows, superseded = find_rows(directory, batch, until)
     gaps = find_gaps(directory, rows, until)
-    with new_hdf5(directory.run_file, partial(_announce, directory), directory.run_id) as (file, _):
+    with new_hdf5(directory.run_file, manifest.rename, directory.run_id) as (file, _):
         lay_out(file, rows, gaps, described, _values(rows, batch), _steps(rows))
     took = time.monotonic() - began
     _remove(directory, superseded)
@@ -80,11 +83,6 @@ def drop_after(directory: RunDirectory, step: int) -> None:
     drop_checkpoints_after(directory, step)
     _remove(directory, [segment for segment in reversed(segments) if segment.first > step or step == 0])
     drop_lost(directory, lambda segment: segment.first > step or step == 0)
-
-
-def _announce(directory: RunDirectory, new: Path) -> None:
-    """Name the next index in the manifest, beside the one it replaces."""
-    manifest.append(directory.path, [manifest.Entry.of(new, RUN_FILE)])
 
 
 def _remove(directory: RunDirectory, segments: Sequence[Segment]) -> None:

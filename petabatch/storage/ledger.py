@@ -22,7 +22,8 @@ from typing import Any
 import numpy as np
 
 from petabatch.errors import DamagedError, FormatError, StorageError
-from petabatch.storage.atomic import replace, sync_directory
+from petabatch.storage.atomic import new_file, replace, sync_directory
+from petabatch.storage.damaged import naming_damage
 from petabatch.storage.files import LEDGER, LOST, POINTS
 
 FORMAT = 1
@@ -168,7 +169,7 @@ def read(path: Path) -> Ledger | None:
 
 def _ledger(path: Path, found: Sequence[_Frame]) -> Ledger:
     head, *frames = found
-    try:
+    with naming_damage(path):
         if head.text.get("format") != FORMAT:
             raise FormatError(f"{path}: not a ledger of format {FORMAT}")
         layout, common = Layout.of(head.text), {}
@@ -176,8 +177,6 @@ def _ledger(path: Path, found: Sequence[_Frame]) -> Ledger:
             common[name] = np.frombuffer(body, dtype).reshape(shape)
         frames = [frame for frame in frames if frame.count]
         rows = [np.frombuffer(frame.body, layout.dtype, frame.count) for frame in frames]
-    except (LookupError, TypeError, ValueError) as error:
-        raise DamagedError(f"{path}: this file is damaged: {error}") from error
     failures, before = dict[int, str](), 0
     for frame in frames:
         failures |= {before + int(row): str(text) for row, text in frame.text["failures"].items()}
@@ -202,20 +201,17 @@ def repair(path: Path) -> bool:
     found = list(_frames(path))
     if not any(frame.problem for frame in found):
         return False
-    temporary = path.with_name(f".{path.name}.tmp")
     whole = [frame for frame in found if not frame.problem]
-    try:
-        if whole and whole[0].text.get("format") == FORMAT:  # without its head, nothing can be read
-            with temporary.open("wb") as file:
-                for frame in whole:
-                    file.write(_frame(frame.text, bytes(frame.body), frame.count))
-                file.flush()
-                os.fsync(file.fileno())
+    if whole and whole[0].text.get("format") != FORMAT:  # without its head, nothing can be read
+        whole = []
+
+    def rename(temporary: Path, path: Path) -> None:
         replace(path, path.with_name(f"{path.name}{LOST}"))
-        if temporary.exists():
-            replace(temporary, path)
-    except OSError as error:
-        raise StorageError(f"{path}: cannot be repaired: {error.strerror}") from error
+        replace(temporary, path)
+
+    with new_file(path, rename) as file:
+        for frame in whole:
+            file.write(_frame(frame.text, bytes(frame.body), frame.count))
     return True
 
 

@@ -20,17 +20,16 @@ from pathlib import Path
 
 from petabatch.errors import DamagedError, StorageError
 from petabatch.storage import seal
-from petabatch.storage.files import MANIFEST
+from petabatch.storage.atomic import new_file, replace, unwritable
+from petabatch.storage.files import ARRAY, CHECKPOINTS, DATA, HEAD, MANIFEST, PARTS, SEGMENT
 from petabatch.storage.seal import checksum, stated_checksum
 
 _ALGORITHM = "crc32"
 """2 GB/s with zlib on any processor; SHA-256 reaches that only with instructions of its own."""
-_NAME = (
-    r"parts/steps_\d+-\d+(?:_slices_\d+-\d+)?\.h5|checkpoints/step_\d+\.h5|data/[0-9a-f]{16}\.npy"
-    r"|(?!\.\.?$)[^/\0]+"
-)
+_NAME = rf"{PARTS}/{SEGMENT}|{CHECKPOINTS}/{HEAD}|{DATA}/{ARRAY}|(?!\.\.?$)[^/\0]+"
 """A line names a segment, a head, an array or a file of the run directory: an untrusted manifest cannot name
 files elsewhere, such as a device."""
+UNPROVEN = "this file cannot be verified: the manifest does not name it, and it has no seal"
 _LINE = re.compile(
     rf"(?:([0-9a-f]{{8}}) )?({_ALGORITHM} ([0-9a-f]{{8}}) ([0-9]{{1,18}}) ({_NAME}))", re.ASCII
 )
@@ -152,22 +151,30 @@ def append(root: Path, entries: Iterable[Entry]) -> None:
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:
-        raise _unwritable(root, error) from error
+        raise unwritable(root / MANIFEST, error) from error
 
 
-def replace(root: Path, temporary: Path, name: str) -> None:
-    """Rename a complete file to `name`, and add its line; called on rank 0 only.
+def rename(temporary: Path, path: Path) -> None:
+    """Give a complete file its name in the run directory, and its line; called on rank 0 only.
 
-    Raises OSError or StorageError.
-
-    A file that is replaced gets the line first, a new one afterwards: a kill in between damages neither.
+    Raises OSError or StorageError. A file that is replaced gets the line first, a new one afterwards: a kill
+    in between damages neither.
     """
-    entry, new = Entry.of(temporary, name), not (root / name).exists()
+    entry, new = Entry.of(temporary, path.name), not path.exists()
     if not new:
-        append(root, [entry])
-    os.replace(temporary, root / name)
+        append(path.parent, [entry])
+    replace(temporary, path)
     if new:
-        append(root, [entry])
+        append(path.parent, [entry])
+
+
+def write(path: Path, text: str) -> None:
+    """Write or replace a file of text in the run directory, with its line; called on rank 0 only.
+
+    Raises StorageError.
+    """
+    with new_file(path, rename) as file:
+        file.write(text.encode())
 
 
 def forget(root: Path, names: Collection[str]) -> None:
@@ -179,15 +186,8 @@ def forget(root: Path, names: Collection[str]) -> None:
 
 def rewrite(root: Path, entries: Iterable[Entry]) -> None:
     """Replace the manifest; called on rank 0 only."""
-    temporary = root / f".{MANIFEST}.tmp"
-    try:
-        with temporary.open("wb") as file:
-            file.write("".join(entry.line for entry in entries).encode())
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, root / MANIFEST)
-    except OSError as error:
-        raise _unwritable(root, error) from error
+    with new_file(root / MANIFEST) as file:
+        file.write("".join(entry.line for entry in entries).encode())
 
 
 def _parse(line: str) -> Entry | None:
@@ -207,10 +207,3 @@ def _identity(path: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return about.st_ino, about.st_mtime_ns
-
-
-def _unwritable(root: Path, error: OSError) -> StorageError:
-    return StorageError(
-        f"{root / MANIFEST}: cannot be written: {error.strerror}\n"
-        f"    hint:     files written before are intact; free disk space or check permissions, then resume"
-    )

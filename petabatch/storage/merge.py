@@ -9,10 +9,10 @@ from typing import Any
 
 from petabatch.errors import StorageError
 from petabatch.storage import manifest
-from petabatch.storage.atomic import TEMPORARY, available, new_hdf5, replace
+from petabatch.storage.atomic import available, new_file, new_hdf5
 from petabatch.storage.description import describe, indexed_steps
 from petabatch.storage.directory import RunDirectory
-from petabatch.storage.files import POINTS, RUN_FILE
+from petabatch.storage.files import RUN_FILE
 from petabatch.storage.join import join
 from petabatch.storage.layout import lay_out
 from petabatch.storage.rows import expected_segments, find_gaps, find_rows, verify_segments
@@ -29,7 +29,7 @@ def merge(folder: str | os.PathLike[str], target: str | os.PathLike[str]) -> Pat
     """
     directory = RunDirectory.open(folder)
     path = available(target, "run.h5")
-    if (directory.path / POINTS).is_dir():
+    if directory.in_waves:
         return _copied(directory, path)
     described = describe(directory)
     verify_segments(directory, expected_segments(directory))
@@ -60,11 +60,6 @@ def _copied(directory: RunDirectory, path: Path) -> Path:
         hint = f"    hint:     petabatch join {directory.path}"
         raise StorageError(f"{directory.run_file}: the points of this sweep are not joined yet\n{hint}")
     manifest.verify(directory.path, RUN_FILE)
-    temporary = path.with_name(f".{path.name}{TEMPORARY}")
-    try:
-        shutil.copyfile(directory.run_file, temporary)
-        replace(temporary, path)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise StorageError(f"{path}: cannot be written: {error.strerror}") from error
+    with directory.run_file.open("rb") as source, new_file(path) as file:
+        shutil.copyfileobj(source, file)
     return path

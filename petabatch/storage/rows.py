@@ -16,7 +16,6 @@ from petabatch.storage.lost import hint, lost_segments
 from petabatch.storage.segment import Segment, Summary, read_summary
 from petabatch.variable import Stream
 
-UNPROVEN = "this file cannot be verified: the manifest does not name it, and it has no seal"
 _NONE = (0, 0)
 """Times of a stream that was not recorded."""
 
@@ -95,7 +94,7 @@ def refuse_unproven(directory: RunDirectory, segment: Segment, known: manifest.M
     """Raise StorageError for a segment that is damaged, or for which neither a line nor a seal speaks."""
     if not check_segment(directory, segment, known):
         raise DamagedError(
-            f"{directory.path / segment.path}: {UNPROVEN}; "
+            f"{directory.path / segment.path}: {manifest.UNPROVEN}; "
             f"`petabatch verify --repair {directory.path}` accepts it as it is"
         )
 

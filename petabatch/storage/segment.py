@@ -10,21 +10,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import h5py
 import numpy as np
 
-from petabatch.errors import DamagedError, FormatError, StorageError
-from petabatch.storage import FORMAT, READABLE, manifest
+from petabatch.errors import StorageError
+from petabatch.storage import FORMAT, manifest
 from petabatch.storage.atomic import new_hdf5
 from petabatch.storage.containment import refuse_references, refuse_renamed
+from petabatch.storage.damaged import opened
 from petabatch.storage.directory import RunDirectory
-from petabatch.storage.files import PARTS
+from petabatch.storage.files import PARTS, SEGMENT
 from petabatch.variable import Stream
 
 if TYPE_CHECKING:
     from petabatch.engine.recorder import Record
 
-_NAME = re.compile(r"steps_(\d+)-(\d+)(?:_slices_(\d+)-(\d+))?\.h5")
 _COMPRESSED = 4096
 """Bytes per time (and slice) from which an array is compressed."""
 _PLAIN_CHUNK = 1 << 18
@@ -69,7 +68,7 @@ class Segment:
     @classmethod
     def parse(cls, name: str) -> Segment | None:
         """Return the segment with this file name; None for other files."""
-        match = _NAME.fullmatch(name)
+        match = re.fullmatch(SEGMENT, name)
         return cls(*(int(part) for part in match.groups() if part is not None)) if match else None
 
 
@@ -217,17 +216,11 @@ def read_summary(path: Path) -> Summary:
     Raises StorageError, FormatError when it is not a segment, or DamagedError when it is not that of its
     name.
     """
-    try:
-        with h5py.File(path, "r") as file:
-            if file.attrs.get("petabatch_format") not in READABLE or file.attrs.get("kind") != "segment":
-                raise FormatError(f"{path}: not a segment of format {FORMAT}")
-            refuse_renamed(path, file)
-            refuse_references(file)
-            times = {name: (n, crc) for name, (n, crc) in json.loads(file.attrs["times"]).items()}
-            return Summary(int(file.attrs["flushes"]), times, int(file.attrs["petabatch_format"]))
-    # what h5py and JSON raise for damaged files
-    except (OSError, RuntimeError, LookupError, ValueError, TypeError, AttributeError) as error:
-        raise DamagedError(f"{path}: this segment cannot be read: {error}") from error
+    with opened(path, "segment") as file:
+        refuse_renamed(path, file)
+        refuse_references(file)
+        times = {name: (n, crc) for name, (n, crc) in json.loads(file.attrs["times"]).items()}
+        return Summary(int(file.attrs["flushes"]), times, int(file.attrs["petabatch_format"]))
 
 
 def checksum(steps: Any, block: int = 1 << 19) -> int:

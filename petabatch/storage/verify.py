@@ -42,7 +42,6 @@ from petabatch.storage.index import write_index
 from petabatch.storage.lost import drop_lost, give_up, lost_segments
 from petabatch.storage.recovery import is_former, name_files
 from petabatch.storage.rows import (
-    UNPROVEN,
     all_segments,
     check_segment,
     expected_segments,
@@ -97,7 +96,7 @@ def file_states(directory: RunDirectory, limit: float = math.inf) -> Iterator[Fi
             elif proven:
                 yield FileState(name, "unnamed", "", checkpoint, segment)
             else:
-                yield FileState(name, "unproven", f"{root / name}: {UNPROVEN}", checkpoint, segment)
+                yield FileState(name, "unproven", f"{root / name}: {manifest.UNPROVEN}", checkpoint, segment)
         except StorageError as error:
             if (
                 os.path.lexists(root / name)
@@ -125,7 +124,7 @@ def file_states(directory: RunDirectory, limit: float = math.inf) -> Iterator[Fi
                 )
     for file in ledger.files_of(root):
         yield from state(f"{POINTS}/{file.name}", partial(_check_ledger, file), named=True)
-    if (root / POINTS).is_dir():
+    if directory.in_waves:
         return  # its points are no segments
     for segment in expected_segments(directory):
         yield from state(segment.path, partial(check_segment, directory, segment, known), segment=segment)
@@ -209,7 +208,7 @@ def repair(directory: RunDirectory) -> list[tuple[str, str]]:
     done = []
     states = list(file_states(directory))
     damaged = {state.name for state in states if state.state == "damaged"}
-    of_steps = not (directory.path / POINTS).is_dir()
+    of_steps = not directory.in_waves
     if of_steps and (RUN_FILE in damaged or expected_segments(directory) or lost_segments(directory)):
         d = describe(directory)
         indexed = indexed_steps(directory)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from petabatch.errors import ParamsError, Problem
-from petabatch.network.recordings import SPIKES
 from petabatch.parallel.comm import Comm, Serial
 from petabatch.spec.load import Loaded
+from petabatch.spec.network import SPIKES
 from petabatch.waves.experiment import Experiment
 from petabatch.waves.items import Items
 from petabatch.waves.plan import Waves
@@ -22,8 +22,9 @@ def experiment(
     if network.run.pool:
         _refuse_events(loaded, "a pool")
         return Items.of(loaded, comm, threads)
-    if asked:
-        check_sweep(loaded)
+    if network.sweep is None and asked:
+        problem = Problem("sweep", "this run has no sweep", expected="a table [sweep], or --sweep KEY=VALUES")
+        raise loaded.placed(ParamsError([problem]))
     if network.sweep is None:
         return None
     try:
@@ -71,11 +72,4 @@ def _refuse_parts(loaded: Loaded) -> None:
             found=parallel.split,
             expected="all points at once: fewer, or on more ranks, and no sweep.wave",
         )
-        raise loaded.placed(ParamsError([problem]))
-
-
-def check_sweep(loaded: Loaded) -> None:
-    """Raise ParamsError where there is no sweep."""
-    if loaded.network.sweep is None:
-        problem = Problem("sweep", "this run has no sweep", expected="a table [sweep], or --sweep KEY=VALUES")
         raise loaded.placed(ParamsError([problem]))

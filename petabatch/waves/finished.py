@@ -44,15 +44,6 @@ class Points:
         return np.sort(order[new])
 
 
-@dataclass(frozen=True)
-class Row:
-    """Where a ledger has a point."""
-
-    ledger: int
-    frame: int
-    row: int
-
-
 class Finished:
     """What the files of a ledger have of the points of a sweep."""
 

@@ -13,7 +13,6 @@ from petabatch.storage import manifest
 from petabatch.storage.atomic import new_hdf5
 from petabatch.storage.description import Description, Status
 from petabatch.storage.directory import RunDirectory
-from petabatch.storage.files import RUN_FILE
 from petabatch.storage.layout import lay_out
 from petabatch.storage.ledger import Layout
 from petabatch.variable import Coordinate, Stream
@@ -82,7 +81,7 @@ def write_index(
         *experiment.coordinates(streams, finished.points.numbers[places]),
         _failed(finished, places, layout),
     )
-    with new_hdf5(directory.run_file, lambda new: _announce(directory, new), directory.run_id) as (file, _):
+    with new_hdf5(directory.run_file, manifest.rename, directory.run_id) as (file, _):
         row = _Row(0, experiment.base.length, steps)
         lay_out(file, [row], [], replace(described, coordinates=differing), values, times)
     return time.monotonic() - began
@@ -94,11 +93,5 @@ def _failed(finished: Finished, places: np.ndarray, layout: Layout) -> Coordinat
 
 
 def _stream(table: Mapping[str, Any], slices: int) -> Stream:
-    shape = tuple(table["shape"])
-    whole = (slices, *shape[1:]) if table["batched"] else shape
-    return Stream(**{**table, "shape": whole, "dims": tuple(table["dims"])})
-
-
-def _announce(directory: RunDirectory, new: Any) -> None:
-    """Name the next index in the manifest, beside the one it replaces."""
-    manifest.append(directory.path, [manifest.Entry.of(new, RUN_FILE)])
+    stream = Stream.of(table)
+    return replace(stream, shape=(slices, *stream.shape[1:])) if stream.batched else stream

@@ -24,7 +24,7 @@ from petabatch.storage import ledger, manifest
 from petabatch.storage.claim import Claim
 from petabatch.storage.description import Status, recorded_provenance
 from petabatch.storage.directory import RunDirectory
-from petabatch.storage.files import POINTS, RESOLVED
+from petabatch.storage.files import POINTS
 from petabatch.storage.inputs import compare, of_hosts
 from petabatch.storage.seal import new_run_id
 from petabatch.waves.choose import experiment
@@ -35,11 +35,6 @@ from petabatch.waves.index import write_index
 from petabatch.waves.session import WavesSession, ledgers_of, provenance, same_network
 
 _STOPPING = "stopping; what is finished is kept, and waves under way go on from a checkpoint"
-
-
-def is_in_waves(directory: RunDirectory) -> bool:
-    """Return whether a directory is that of a sweep in waves."""
-    return (directory.path / POINTS).is_dir()
 
 
 def run(
@@ -72,7 +67,7 @@ def run(
                 try:
                     made = new_directory(loaded, out, force, files, None if chunk else claim, in_waves=True)
                 except RunDirectoryError:
-                    if chunk is None or not (out / POINTS).is_dir():
+                    if chunk is None or not RunDirectory(out).in_waves:
                         raise  # else another job was first
             if made is None:
                 made = RunDirectory.open(out)
@@ -161,7 +156,7 @@ def _is_done(directory: RunDirectory) -> bool:
 
 def _go_on(directory: RunDirectory, loaded: Loaded, extend: bool) -> None:
     """Prepare a directory for further points; raises RunDirectoryError unless they are of its network."""
-    if not is_in_waves(directory):
+    if not directory.in_waves:
         raise RunDirectoryError(
             f"{directory.path}: this run was not made in waves\n"
             "    hint:     choose another directory with --out, or set sweep.wave and start with --force"
@@ -176,9 +171,7 @@ def _go_on(directory: RunDirectory, loaded: Loaded, extend: bool) -> None:
             f"{directory.path}: this directory has another sweep\n"
             "    hint:     `petabatch run --extend` without --chunk makes the points that are new"
         )
-    temporary = directory.path / f".{RESOLVED}.tmp"
-    temporary.write_text(json.dumps(resolved(loaded.network), indent=1), encoding="utf-8")
-    manifest.replace(directory.path, temporary, RESOLVED)
+    manifest.write(directory.resolved, json.dumps(resolved(loaded.network), indent=1))
 
 
 @dataclass(frozen=True)
@@ -201,7 +194,7 @@ def join(path: Path, objects: Sequence[object] = ()) -> Joined:
     Raises RunDirectoryError if the directory is not that of a sweep in waves.
     """
     directory = RunDirectory.open(path)
-    if not is_in_waves(directory):
+    if not directory.in_waves:
         raise RunDirectoryError(f"{directory.path}: this run was not made in waves, and has nothing to join")
     directory.verify()
     loaded = reloaded(directory, False, objects)

@@ -22,6 +22,7 @@ from petabatch.stop_signals import StopFlag
 from petabatch.storage.description import Status, recorded_provenance
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.files import POINTS, WAVE
+from petabatch.storage.index import PAUSE
 from petabatch.storage.inputs import summary
 from petabatch.storage.ledger import Ledger, LedgerWriter, files_of, new_name, read
 from petabatch.storage.provenance import collect, other_software
@@ -35,8 +36,6 @@ from petabatch.waves.queue import Parts, Queue
 
 _COMMIT = 1.0
 """Seconds between two commits, unless a wave takes longer."""
-_INDEX_PAUSE = 400
-"""Between two indexes this many times what the last one took: a quarter of a percent of the run."""
 _LOG = 10.0, 600.0
 """Least and largest seconds between two lines of the log."""
 
@@ -114,7 +113,7 @@ class WavesSession:
                     report.add(wave, before + queue.taken)
                     if committing.add(wave) and self._indexes and time.monotonic() > index_due:
                         took = self.index("running")
-                        index_due = time.monotonic() + _INDEX_PAUSE * took
+                        index_due = time.monotonic() + PAUSE * took
             except Stopped:
                 left = True
                 counter.end()

@@ -17,7 +17,6 @@ from petabatch.spec.load import Loaded
 from petabatch.spec.network import Network
 from petabatch.spec.sweep import Sweep
 from petabatch.storage.ledger import FAILED
-from petabatch.waves.choose import check_sweep
 from petabatch.waves.compute import Wave
 from petabatch.waves.plan import Waves
 
@@ -96,7 +95,6 @@ def sweep(
         loaded = replace(loaded, network=loaded.network.model_copy(update={"sweep": chosen}))
     if loaded.network.sweep is None:
         raise ArgumentError("points", "the network has no sweep", MISSING, "arrays by key path, or a Sweep")
-    check_sweep(loaded)
     plan = Waves.of(loaded)
     size = plan.size(threads) if wave is None else whole_number("wave", wave, 1)
     return _computed(plan, size, threads, observe)

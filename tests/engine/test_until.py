@@ -13,7 +13,6 @@ import pytest
 from petabatch import results, simulation
 from petabatch.connections import Identity, Pool, Transpose
 from petabatch.engine.engine import Engine
-from petabatch.engine.steppers.base import StepTimes
 from petabatch.engine.steppers.program.workspace import Workspace
 from petabatch.errors import ParamsError
 from petabatch.kernels.cpu.program.lazy.layout import COMPUTED
@@ -436,11 +435,11 @@ def test_steps_that_are_not_made_count_neither_in_shares_nor_stop_the_timing_of_
     assert stepper.computed() == {"V1": pytest.approx(kept[COMPUTED] / (made * units))}
     before, timed = kept[COMPUTED], list[str]()
 
-    def make(jobs: Any, *_: Any) -> StepTimes:
+    def make(jobs: Any, *_: Any) -> dict[str, float]:
         for name, job in jobs:
             job()
             timed.append(name)
-        return StepTimes({})
+        return {}
 
     monkeypatch.setattr("petabatch.engine.steppers.program.stepper.time_program_step", make)
     stepper.time_parts([stepper])

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from petabatch.engine.features import AllFeatures
+from petabatch.engine.start import Start
 from petabatch.engine.state import State
 from petabatch.errors import ParamsError, TableError
 from petabatch.network.build import build
@@ -123,7 +124,7 @@ def test_a_price_of_zero_has_no_certificate() -> None:
 
 def limits_of(graph: Graph) -> tuple[StepLimit, ...]:
     state = State(graph, graph.variables, 0, 1)
-    state.start({}, AllFeatures(schedule(graph)))
+    Start(state).fill({}, AllFeatures(schedule(graph)))
     return step_limits(state)
 
 

@@ -122,7 +122,7 @@ def test_the_speed_of_a_rebuilt_run_belongs_to_the_steps_that_were_timed(
 
     with monkeypatch.context() as patched:
         patched.setattr(RunSession, "_out_of_time", kill)
-        patched.setattr("petabatch.session._INDEX_PAUSE", 0)
+        patched.setattr("petabatch.session.PAUSE", 0)
         with pytest.raises(SystemExit):
             alone(small, "killed")
     with results.open(folder) as found:
@@ -194,7 +194,7 @@ def test_a_damaged_merged_file_is_an_error_that_names_it(finished: Path, tmp_pat
             if damage == "status":
                 del file.attrs[damage]
     for read in (describe, lambda path: petabatch.open(path).params and describe(path)):
-        with pytest.raises(StorageError, match=r"one\.h5: (this file is damaged|not a run file)"):
+        with pytest.raises(StorageError, match=r"one\.h5: (this file cannot be read|not a run file)"):
             read(one)
 
 

@@ -180,6 +180,7 @@ def test_reading_never_imports_the_simulator() -> None:
         "petabatch.results.traced",
         "petabatch.results.use",
         "petabatch.storage",
+        "petabatch.storage.atomic",
         "petabatch.storage.containment",
         "petabatch.storage.damaged",
         "petabatch.storage.files",
@@ -187,6 +188,7 @@ def test_reading_never_imports_the_simulator() -> None:
         "petabatch.storage.manifest",
         "petabatch.storage.seal",
         "petabatch.storage.simulator_state",
+        "petabatch.storage.sink",
         "petabatch.threads",
         "petabatch.version",
     }

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from petabatch.errors import DamagedError
 from petabatch.storage import manifest
+from petabatch.storage.directory import RunDirectory
+from petabatch.storage.index import write_index
 from petabatch.storage.manifest import MANIFEST, Entry
+from petabatch.storage.verify import file_states
 from support.processes import killed_at
 
 
@@ -120,8 +124,7 @@ def test_a_kill_while_a_file_is_replaced_or_forgotten_never_makes_it_look_damage
 
         def replace(root: Path = root) -> None:
             (root / "new").write_bytes(b"third!")
-            manifest.append(root, [Entry.of(root / "new", "index")])
-            (root / "new").replace(root / "index")
+            manifest.rename(root / "new", root / "index")
             manifest.forget(root, {"old"})
             (root / "old").unlink()
 
@@ -164,3 +167,15 @@ def test_what_is_no_file_is_damaged_and_never_read(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "a")
     with pytest.raises(DamagedError, match="this is not a file"):
         manifest.verify(tmp_path, "a")
+
+
+def test_a_kill_before_the_first_index_has_its_name_damages_nothing(tmp_path: Path) -> None:
+    killed, number = True, 0
+    while killed:
+        directory = RunDirectory.create(tmp_path / f"{number}", "title = 'x'")
+        killed = killed_at(number, partial(write_index, directory, (), {"params": "{}"}, 1))
+        states = {state.name: state.state for state in file_states(directory)}
+        assert "damaged" not in states.values(), number
+        number += 1
+    assert states["run.h5"] == "whole"
+    assert number > 4

@@ -10,7 +10,8 @@ from hypothesis import HealthCheck, Phase, settings
 
 from petabatch.geometry import Patches
 from petabatch.kernels.cuda.gradient import Gradient
-from petabatch.kernels.cuda.loop import CudaKernel, LoopKernels
+from petabatch.kernels.cuda.loop import LoopKernels
+from petabatch.kernels.cuda.source import CudaKernel
 from petabatch.kernels.rules import LEAKY, Cell, Units, cell
 from petabatch.layers.transfer import Transfer
 from support.gpu_emulation import COMPILER, NO_COMPILER, EmulatedGpu

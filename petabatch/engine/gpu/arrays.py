@@ -13,6 +13,7 @@ from petabatch.engine.state import State
 from petabatch.errors import ResourceError
 from petabatch.kernels.cuda.device import Device
 from petabatch.network.graph import Graph
+from petabatch.sizes import size_text
 from petabatch.variable import Array, host
 
 _SHARE = 0.85
@@ -35,8 +36,8 @@ class DeviceArrays:
         if fits < 1:
             raise ResourceError(
                 "one slice of this network does not fit in the memory of the GPU\n"
-                f"    found:    {device.free() / 2**30:.1f} GiB free\n"
-                f"    expected: {slice_bytes(host.graph) / 2**30:.1f} GiB for the arrays of a slice\n"
+                f"    found:    {size_text(device.free())} free\n"
+                f"    expected: {size_text(slice_bytes(host.graph))} for the arrays of a slice\n"
                 "    hint:     --device cpu, or a smaller layer"
             )
         count = -(-slices // fits)

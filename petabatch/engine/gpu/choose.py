@@ -39,7 +39,8 @@ def require(wanted: int = 1) -> None:
         raise ResourceError(
             'run.device = "gpu", but no GPU was found\n'
             f"    found:    {reason}\n"
-            "    expected: an NVIDIA GPU of compute capability 8.0 or more, its driver, and CuPy 14\n"
+            f"    expected: an NVIDIA GPU of compute capability {detect.OLDEST} or more, "
+            "its driver, and CuPy 14\n"
             '    hint:     --device cpu (or run.device = "cpu"); petabatch info --devices shows what is found'
         )
     if (found := detect.count()) < wanted:

@@ -8,7 +8,7 @@ from typing import Any
 from petabatch.errors import install
 from petabatch.parallel import gpu_sums
 
-_OLDEST = (8, 0)
+OLDEST = 8.0
 """Compute capability from which a block can have enough shared memory."""
 
 
@@ -25,7 +25,7 @@ def missing() -> str | None:
     if count == 0:
         return "the driver works and shows no device (is CUDA_VISIBLE_DEVICES empty?)"
     best = max(_capability(cupy, number) for number in range(count))
-    return None if best >= _OLDEST else f"the GPU has compute capability {best}, and 8.0 is needed"
+    return None if best >= OLDEST else f"the GPU has compute capability {best}, and {OLDEST} is needed"
 
 
 def count() -> int:
@@ -54,9 +54,9 @@ def report() -> str:
     return "\n".join(lines)
 
 
-def _capability(cupy: Any, number: int) -> tuple[int, int]:
+def _capability(cupy: Any, number: int) -> float:
     about = cupy.cuda.runtime.getDeviceProperties(number)
-    return about["major"], about["minor"]
+    return float(f"{about['major']}.{about['minor']}")
 
 
 def device_name(about: dict[str, Any]) -> str:

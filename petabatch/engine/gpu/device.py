@@ -53,10 +53,6 @@ class Gpu:
         """Return the bytes of memory that are free."""
         return int(self.xp.cuda.runtime.memGetInfo()[0]) + int(self.xp.get_default_memory_pool().free_bytes())
 
-    def wait(self) -> None:
-        """Wait until all work is done."""
-        self._stream.synchronize()
-
     def stream(self) -> Any:
         """Return a new stream, which runs concurrently with the others."""
         with self._device:

@@ -42,16 +42,6 @@ class Rows:
     threads: int
 
 
-@dataclass(frozen=True)
-class StepTimes:
-    """Processor time of the parts of a step of one slice."""
-
-    seconds: Mapping[str, float]
-    """By part, in the order of a step."""
-    rest: str = ""
-    """What the time of a step is spent on that no part is timed for; empty where parts are the whole."""
-
-
 class Stepper(ABC):
     """Advances the slices of a lane from one event to the next; `network.method` chooses which.
 
@@ -146,12 +136,13 @@ class Stepper(ABC):
         """Return the share of units computed in a step so far, of each code that is lazily evaluated."""
         return {}
 
-    def time_parts(self, steppers: Sequence[Stepper]) -> StepTimes:
-        """Time the parts of a step of one of `steppers`, this one and others that join it.
+    def time_parts(self, steppers: Sequence[Stepper]) -> Mapping[str, float]:
+        """Return the processor times of the parts of a step of `steppers`, this one and others that join it.
 
-        It begins with the present state, which is void after.
+        By part, in the order of a step, in any unit; by default a step is one part. It begins with the
+        present state, which is void after.
         """
-        return StepTimes({}, "steps")
+        return {"steps": 1.0}
 
     def record(
         self, steppers: Sequence[Stepper], recorder: Recorder, first: int, last: int, sums: Array

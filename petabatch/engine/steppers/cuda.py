@@ -2,17 +2,67 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
+from petabatch.engine.state import owned
 from petabatch.engine.steppers.base import Binding, Stepper
-from petabatch.engine.steppers.bind import BoundLoop, bind_loop, cell_arrays, loop_norms
 from petabatch.engine.steppers.probe_sums import StepProbes
+from petabatch.geometry import Patches
 from petabatch.kernels.cuda.gradient import Gradient
 from petabatch.kernels.cuda.loop import LoopKernels
+from petabatch.kernels.rules import Cell, Units, rule_number
+from petabatch.network.plan import Plan
+from petabatch.spec.compiled import CompiledRule, Term
 from petabatch.spec.weights import Learning
 from petabatch.variable import Array, host
+
+
+@dataclass(frozen=True)
+class BoundLoop:
+    """The sparse-coding loop of a network on the arrays of some slices: constants, arrays, step control."""
+
+    patches: Patches
+    rule: CompiledRule
+    cell: Cell
+    dt: float
+    state: Mapping[str, Array]
+    """The variables of the code, by name."""
+    factor: np.float32
+    """error = factor * image - recon."""
+    image: Array
+    """`[lanes or 1, 1, ny, nx, nf]`."""
+    recon: Array
+    """`[lanes, 1, ny, nx, nf]`, as the next."""
+    error: Array
+    weights: Array
+    """`[lanes or 1, groups * nf, K]` in memory order."""
+
+    @classmethod
+    def of(cls, plan: Plan, arrays: Mapping[str, Array]) -> BoundLoop:
+        """Bind the loop of a plan's method."""
+        loop = plan.method.loop
+        image, recon, error = (arrays[f"layers/{name}/A"] for name in (loop.image, loop.recon, loop.error))
+        return cls(
+            loop.patches,
+            loop.rule,
+            loop.rule.cell(rule_number(loop.rule.name)),
+            plan.graph.network.run.dt,
+            owned(arrays, f"layers/{loop.code}"),
+            np.float32(loop.image_factor),
+            image,
+            recon,
+            error,
+            arrays[f"connections/{loop.dictionary}/weights"],
+        )
+
+    @property
+    def units(self) -> Units:
+        """The arrays that the rule reads and writes; of one that keeps nothing else, `before` is V."""
+        A, V = (self.state[name].reshape(-1) for name in ("A", self.rule.potential))
+        return Units(A, V, self.state[self.rule.previous].reshape(-1) if self.rule.previous else V)
 
 
 class CudaStepper(Stepper):
@@ -20,8 +70,10 @@ class CudaStepper(Stepper):
 
     def __init__(self, bound: Binding) -> None:
         plan, method = bound.plan, bound.plan.method
-        self.loop = loop = bind_loop(plan, bound.arrays)
-        probes = StepProbes.of(plan, bound.signals.features, loop_norms(method.loop))
+        self.loop = loop = BoundLoop.of(plan, bound.arrays)
+        code, error = method.loop.code, method.loop.error
+        norms = Term(error, "squares"), Term(code, "sizes"), Term(code, "count")
+        probes = StepProbes.of(plan, bound.signals.features, norms)
         if method.kernel == "step" or plan.graph.network.run.until is not None:
             probes.recordings.clear()  # the display kernel alone sums up its steps, of slices that move
         super().__init__(bound, probes)
@@ -90,11 +142,9 @@ class WindowLoop:
     def __init__(self, bound: Binding, window: slice) -> None:
         plan, device = bound.plan, bound.backend.device
         self._window, self._device = window, device
-        self.loop: BoundLoop = bind_loop(plan, bound.backend.arrays.lane(window))
+        self.loop: BoundLoop = BoundLoop.of(plan, bound.backend.arrays.lane(window))
         loop = self.loop
-        units = cell_arrays(loop.rule, loop.state)
-        self._units = units if units.before.size else units._replace(before=units.V)
-        lanes = len(loop.state["A"])
+        self._units, lanes = loop.units, len(loop.state["A"])
         # Numbers that are compiled in need a kernel for each value; of a pool, slices take turns here.
         varies = bound.lanes != window or bool(plan.graph.network.over_time) or plan.tolerant
         common = len(loop.image) < lanes

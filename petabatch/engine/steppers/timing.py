@@ -5,19 +5,18 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from petabatch.engine.steppers.base import StepTimes
 from petabatch.variable import Array
 
 _REPEATS = 7
-"""Repetitions of a dense kernel or of an operation, of which the fastest counts."""
+"""Repetitions of an operation, of which the fastest counts."""
 PROGRAM_STEPS = 20
 """Steps in which an operation of a program is made alone."""
 
 
 def time_program_step(
     jobs: Sequence[tuple[str, Callable[[], object]]], changed: Sequence[Array], slices: int
-) -> StepTimes:
-    """Time the operations of a program one by one, each from the same state.
+) -> dict[str, float]:
+    """Return the seconds of the operations of a program in a step of a slice, each from the same state.
 
     A job makes an operation of `slices` in `PROGRAM_STEPS` steps; times of the same name are added. `changed`
     are the arrays that jobs may change.
@@ -33,7 +32,7 @@ def time_program_step(
     times: dict[str, float] = {}
     for name, job in jobs:
         times[name] = times.get(name, 0.0) + min(seconds(job) for _ in range(_REPEATS))
-    return StepTimes(times)
+    return times
 
 
 def _restoring(arrays: Sequence[Array]) -> Callable[[], None]:

@@ -7,7 +7,12 @@ from typing import Any
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from petabatch.kernels.cpu.jit import njit
+from petabatch.kernels.cpu.jit import FAST, njit
+
+
+def place_in(context: Any, builder: Any, kind: Any, array: Any, index: Any) -> Any:
+    """Return the address of array[index], in code that is being generated."""
+    return builder.gep(context.make_array(kind)(context, builder, array).data, [index])
 
 
 @intrinsic
@@ -32,3 +37,17 @@ def copy(source: Any, out: Any) -> None:
     """Copy numbers, without the check of shapes and the test for overlap of a slice assignment."""
     for i in range(out.size):
         out[i] = source[i]
+
+
+@njit(nogil=True, fastmath=FAST, error_model="numpy")
+def add(source: Any, factor: Any, out: Any) -> None:
+    """Add `factor` times other numbers to each."""
+    for i in range(out.size):
+        out[i] += factor * source[i]
+
+
+@njit(nogil=True, fastmath=FAST, error_model="numpy")
+def multiply(factor: Any, out: Any) -> None:
+    """Multiply each number by a factor."""
+    for i in range(out.size):
+        out[i] *= factor

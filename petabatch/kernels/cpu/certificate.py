@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from petabatch.kernels.cpu.convolution import drive_units, residual
-from petabatch.kernels.cpu.jit import njit
+from petabatch.kernels.cpu.jit import FAST, njit
 from petabatch.kernels.cpu.layout import DRIVE_BLOCK, Dictionary, Images, Scratch, Shape, tile_bounds
-from petabatch.kernels.cpu.rules import FAST, ZERO
+from petabatch.kernels.cpu.rules import ZERO
 from petabatch.kernels.cpu.sums import wide_dot, wide_squares
 from petabatch.variable import Array
 

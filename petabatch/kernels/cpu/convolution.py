@@ -14,10 +14,10 @@ from __future__ import annotations
 from typing import Any
 
 from petabatch.kernels.cpu.arrays import copy
-from petabatch.kernels.cpu.jit import njit
+from petabatch.kernels.cpu.jit import FAST, njit
 from petabatch.kernels.cpu.layout import DRIVE_BLOCK, PANEL, Dictionary, Images, Scratch, Shape
 from petabatch.kernels.cpu.non_shared import project_non_shared
-from petabatch.kernels.cpu.rules import FAST, ZERO
+from petabatch.kernels.cpu.rules import ZERO
 from petabatch.kernels.cpu.simd import block_operations, operations
 from petabatch.kernels.cpu.sizes import GROUP, LANES
 

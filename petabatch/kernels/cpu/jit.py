@@ -20,6 +20,10 @@ from petabatch.kernels.cpu.loading import can_load, load, saved
 from petabatch.kernels.cpu.target import target
 from petabatch.logs import log
 
+FAST = {"nsz", "contract"}
+"""Assumptions for fast kernels: enough for fused multiply-adds, not that all is finite. No sum may be made in
+another order, so that bits depend on no processor; `sums.py` has sums in vectors.
+"""
 _OURS = Path(petabatch.kernels.__file__).parent
 
 

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from petabatch.kernels.cpu.arrays import copy
-from petabatch.kernels.cpu.jit import njit
+from petabatch.kernels.cpu.jit import FAST, njit
 from petabatch.kernels.cpu.layout import CACHE_LINE, Scratch, Shape
-from petabatch.kernels.cpu.rules import FAST, ZERO
+from petabatch.kernels.cpu.rules import ZERO
 from petabatch.kernels.cpu.simd import prefetch
 from petabatch.kernels.cpu.sums import dot
 

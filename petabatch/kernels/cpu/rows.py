@@ -53,12 +53,11 @@ def call_row(
     form: Form,
     values: Sequence[float],
     arrays: Sequence[np.ndarray],
-    step: int = 1,
 ) -> None:
     """Call a row function on whole arrays, all of one precision, with every index checked."""
     given = [np.ascontiguousarray(array) for array in arrays]
     numbers = np.array(values, np.float64)
-    places = [numbers.ctypes.data, step, *(array.ctypes.data for array in given)]
+    places = [numbers.ctypes.data, 1, *(array.ctypes.data for array in given)]
     table = np.array([given[-1].size, *places], np.int64)
     _compiled(function, form, given[-1].dtype.name, True)(table.ctypes.data)
     for array, copy in zip(arrays, given, strict=True):

@@ -6,37 +6,14 @@ dispatches on the cell's rule. The rules and their constants are declared in `ke
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from petabatch.kernels.cpu.jit import njit
+from petabatch.kernels.cpu.jit import FAST, njit
 from petabatch.kernels.cpu.sums import wide_squares, wide_total
-from petabatch.kernels.rules import ACCELERATED, GRADIENT, HEAVY_BALL, LEAKY, MOMENTUM, Cell
+from petabatch.kernels.rules import GRADIENT, HEAVY_BALL, LEAKY, MOMENTUM, Cell
 
-RULES = {
-    "leaky": LEAKY,
-    "heavy_ball": HEAVY_BALL,
-    "momentum": MOMENTUM,
-    "gradient": GRADIENT,
-    "accelerated": ACCELERATED,
-}
-"""The rules by name, as a layer's `compiled_rule` gives it; those that CUDA has too are numbered in
-`kernels/rules.py`, others here. Names and numbers differ from those in `program/units.py`."""
-
-
-def rule_number(name: str, rules: Mapping[str, int] = RULES) -> int:
-    """Return the number of a rule; raises ValueError if there is none of this name."""
-    if name not in rules:
-        raise ValueError(f"there is no compiled rule {name!r}; known are {', '.join(sorted(rules))}")
-    return rules[name]
-
-
-FAST = {"nsz", "contract"}
-"""Assumptions for fast kernels: enough for fused multiply-adds, not that all is finite. No sum may be made in
-another order, so that bits depend on no processor; `sums.py` has sums in vectors.
-"""
 ZERO = np.float32(0)
 
 

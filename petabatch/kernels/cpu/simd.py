@@ -14,6 +14,8 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, models, register_model
 
+from petabatch.kernels.cpu.arrays import place_in
+
 _INT32 = ir.IntType(32)
 
 
@@ -55,7 +57,7 @@ def operations(lanes: int) -> Operations:
     kind, vector = Vector(lanes), ir.VectorType(ir.FloatType(), lanes)
 
     def place(context: Any, builder: Any, array_type: Any, array: Any, index: Any) -> Any:
-        pointer = _pointer(context, builder, array_type, array, index)
+        pointer = place_in(context, builder, array_type, array, index)
         return builder.bitcast(pointer, vector.as_pointer())
 
     @intrinsic
@@ -89,7 +91,7 @@ def operations(lanes: int) -> Operations:
     @intrinsic
     def broadcast_fma(typing: Any, total: Any, array: Any, index: Any, value: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            number = builder.load(_pointer(context, builder, array, *args[1:3]), align=4)
+            number = builder.load(place_in(context, builder, array, *args[1:3]), align=4)
             factor = _splat(builder, number, lanes)
             return builder.call(_fma(builder, vector), [factor, args[3], args[0]])
 
@@ -98,7 +100,7 @@ def operations(lanes: int) -> Operations:
     @intrinsic
     def scaled(typing: Any, array: Any, index: Any, value: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            number = builder.load(_pointer(context, builder, array, *args[:2]), align=4)
+            number = builder.load(place_in(context, builder, array, *args[:2]), align=4)
             return builder.fmul(_splat(builder, number, lanes), args[2])
 
         return kind(array, types.intp, kind), generate
@@ -161,7 +163,7 @@ def pair_operations(lanes: int) -> PairOperations:
     def below_mask(typing: Any, x: Any, a: Any, b: Any, i: Any, c: Any, j: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             def part(index: int, place: int) -> Any:
-                pointer = _pointer(context, builder, signature.args[index], args[index], args[place])
+                pointer = place_in(context, builder, signature.args[index], args[index], args[place])
                 return builder.load(builder.bitcast(pointer, vector.as_pointer()), align=4)
 
             function = _fma(builder, vector)
@@ -226,7 +228,7 @@ def block_operations(lanes: int, count: int) -> BlockOperations:
             for k in range(count):
                 own = builder.add(first, index(k))
                 own = builder.select(builder.icmp_signed("<", own, last), own, last)
-                place = builder.load(_pointer(context, builder, array, given, own))
+                place = builder.load(place_in(context, builder, array, given, own))
                 found = builder.insert_value(found, builder.add(place, begin), k)
             return found
 
@@ -248,7 +250,7 @@ def block_operations(lanes: int, count: int) -> BlockOperations:
             (found, given, begin, offset, factor), function = args, _fma(builder, vector)
             for k in range(count):
                 own = builder.add(builder.extract_value(begin, k), offset)
-                number = builder.load(_pointer(context, builder, array, given, own), align=4)
+                number = builder.load(place_in(context, builder, array, given, own), align=4)
                 terms = [_splat(builder, number, lanes), factor, builder.extract_value(found, k)]
                 found = builder.insert_value(found, builder.call(function, terms), k)
             return found
@@ -260,7 +262,7 @@ def block_operations(lanes: int, count: int) -> BlockOperations:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             given, to, step, values = args
             for k in range(count):
-                place = builder.bitcast(_pointer(context, builder, array, given, to), vector.as_pointer())
+                place = builder.bitcast(place_in(context, builder, array, given, to), vector.as_pointer())
                 builder.store(builder.extract_value(values, k), place, align=4)
                 to = builder.add(to, step)
             return context.get_dummy_value()
@@ -268,10 +270,6 @@ def block_operations(lanes: int, count: int) -> BlockOperations:
         return types.none(array, types.intp, types.intp, sums), generate
 
     return BlockOperations(zeros, starts, shift, fma, store)
-
-
-def _pointer(context: Any, builder: Any, array_type: Any, array: Any, index: Any) -> Any:
-    return builder.gep(context.make_array(array_type)(context, builder, array).data, [index])
 
 
 def _splat(builder: Any, number: Any, lanes: int) -> Any:
@@ -302,7 +300,7 @@ def prefetch(typing: Any, array: Any, index: Any) -> Any:
     """Prefetch array[index] into the cache; it need not exist."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        pointer = builder.bitcast(_pointer(context, builder, array, *args), ir.IntType(8).as_pointer())
+        pointer = builder.bitcast(place_in(context, builder, array, *args), ir.IntType(8).as_pointer())
         kind = ir.FunctionType(ir.VoidType(), [pointer.type, _INT32, _INT32, _INT32])
         function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
         builder.call(function, [pointer, _INT32(0), _INT32(3), _INT32(1)])

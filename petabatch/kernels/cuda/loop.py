@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
 
 import numpy as np
 
@@ -16,7 +15,6 @@ from petabatch.kernels.cuda.numbers import SliceNumbers
 from petabatch.kernels.rules import ACCELERATED, Cell, Units
 from petabatch.variable import Array
 
-CudaKernel = Literal["display", "step"]
 Rates = tuple[Array, Array]
 """What differs from slice to slice, `[lanes]`: V = e V + gain drive; of ACCELERATED the step and the age of
 the momentum, float64."""
@@ -39,7 +37,7 @@ class LoopKernels:
         cell: Cell,
         factor: float,
         lanes: int,
-        kernel: CudaKernel,
+        kernel: source.CudaKernel,
         varies: bool = False,
         common: bool = False,
     ) -> None:

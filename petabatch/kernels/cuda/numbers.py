@@ -1,4 +1,4 @@
-"""What slices that share a launch differ in: the numbers of their units, and which of them move."""
+"""Numbers in which slices that share a launch differ: those of their units, and which of them move."""
 
 from __future__ import annotations
 

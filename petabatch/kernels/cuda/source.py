@@ -6,20 +6,20 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
 from petabatch.geometry import Patches
 from petabatch.kernels import fista
 from petabatch.kernels.cuda.device import Limits
-from petabatch.kernels.rules import ACCELERATED, Cell
+from petabatch.kernels.rules import ACCELERATED, GRADIENT, HEAVY_BALL, LEAKY, MOMENTUM, Cell
 
 Constant = bool | int | float
 
-RULES = ("leaky", "heavy_ball", "momentum", "gradient", "accelerated")
-"""The rules that `common.cuh` and `accelerated.cu` have, by their number there."""
-DISPLAY_RULES = ("leaky", "heavy_ball", "momentum", "gradient")
-"""Those that the display kernel has."""
+CudaKernel = Literal["display", "step"]
+DISPLAY_RULES = {LEAKY, HEAVY_BALL, MOMENTUM, GRADIENT}
+"""The rules that the display kernel has."""
 ROOMY = Limits(1, 2**40, 2**40)
 """Unlimited shared memory, for decisions made before the GPU is known."""
 

@@ -1,4 +1,4 @@
-"""What an operation is: when it is made, what it reads and writes."""
+"""Operations of a step: when they are made, what they read and write."""
 
 from __future__ import annotations
 

@@ -11,8 +11,8 @@ from petabatch.variable import Border
 
 
 @dataclass(frozen=True)
-class Copy(Operation):
-    """A copy of one array."""
+class OfSource(Operation):
+    """An operation that reads one array."""
 
     source: Source
 
@@ -20,6 +20,11 @@ class Copy(Operation):
     def reads(self) -> Sequence[Source]:
         """The arrays that it reads."""
         return (self.source,)
+
+
+@dataclass(frozen=True)
+class Copy(OfSource):
+    """A copy of one array."""
 
     @property
     def _text(self) -> str:
@@ -40,20 +45,14 @@ class Fill(Operation):
 
 
 @dataclass(frozen=True)
-class Extend(Operation):
+class Extend(OfSource):
     """A layer in the middle of its padding."""
 
-    source: Source
     shape: tuple[int, int, int]
     rows: tuple[int, int]
     """Before and after; of `columns`, too."""
     columns: tuple[int, int]
     border: Border
-
-    @property
-    def reads(self) -> Sequence[Source]:
-        """The arrays that it reads."""
-        return (self.source,)
 
     @property
     def label(self) -> str:
@@ -66,21 +65,15 @@ class Extend(Operation):
 
 
 @dataclass(frozen=True)
-class Crop(Operation):
+class Crop(OfSource):
     """A part of a layer."""
 
-    source: Source
     shape: tuple[int, int, int]
     """Of the part."""
     start: tuple[int, int]
     """Its first row and column."""
     columns: int
     """Of the layer."""
-
-    @property
-    def reads(self) -> Sequence[Source]:
-        """The arrays that it reads."""
-        return (self.source,)
 
     @property
     def label(self) -> str:
@@ -94,18 +87,14 @@ class Crop(Operation):
 
 
 @dataclass(frozen=True)
-class Join(Operation):
-    """The sum of the partial sums of all ranks that share the features of a layer, in the order of ranks."""
+class Join(OfSource):
+    """The sum of the partial sums of all ranks that share the features of a layer, in the order of ranks.
 
-    source: Source
-    """The partial sum of this rank."""
+    `source` is that of this rank.
+    """
+
     size: int
     """Its numbers."""
-
-    @property
-    def reads(self) -> Sequence[Source]:
-        """The arrays that it reads."""
-        return (self.source,)
 
     @property
     def label(self) -> str:
@@ -118,11 +107,12 @@ class Join(Operation):
 
 
 @dataclass(frozen=True)
-class Exchange(Operation):
-    """What ranks with neighbouring tiles have of rows of this one."""
+class Exchange(OfSource):
+    """What ranks with neighbouring tiles have of rows of this one.
 
-    source: Source
-    """A layer with `before` and `after` more rows than this rank has."""
+    `source` is a layer with `before` and `after` more rows than this rank has.
+    """
+
     rows: int
     """Of this rank."""
     before: int
@@ -132,11 +122,6 @@ class Exchange(Operation):
     adds: bool
     """The rows of this rank become the sum of all that reach them; else the others become what they are
     there, in place."""
-
-    @property
-    def reads(self) -> Sequence[Source]:
-        """The arrays that it reads."""
-        return (self.source,)
 
     @property
     def sizes(self) -> tuple[int, int]:
@@ -156,10 +141,9 @@ class Exchange(Operation):
 
 
 @dataclass(frozen=True)
-class Carry(Operation):
+class Carry(OfSource):
     """What patches deliver: each unit's product with its patch, or (`scatter`) the sum of patches."""
 
-    source: Source
     weights: str
     """The array of weights; empty for pooling."""
     patches: Patches
@@ -167,11 +151,6 @@ class Carry(Operation):
     method: str = "sum"
     """Of pooling: sum or max."""
     factor: float = 1.0
-
-    @property
-    def reads(self) -> Sequence[Source]:
-        """The arrays that it reads."""
-        return (self.source,)
 
     @property
     def label(self) -> str:
@@ -193,16 +172,10 @@ class Carry(Operation):
 
 
 @dataclass(frozen=True)
-class List(Operation):
+class List(OfSource):
     """The active units of a layer in a step; lists of some steps are kept."""
 
     layer: str
-    source: Source
-
-    @property
-    def reads(self) -> Sequence[Source]:
-        """The arrays that it reads."""
-        return (self.source,)
 
     @property
     def label(self) -> str:
@@ -215,10 +188,9 @@ class List(Operation):
 
 
 @dataclass(frozen=True)
-class Scatter(Operation):
+class Scatter(OfSource):
     """What single synapses deliver, summed from the active units."""
 
-    source: Source
     connection: str
     """Its arrays are those of `connections/<connection>`."""
     positions: int
@@ -229,7 +201,7 @@ class Scatter(Operation):
     @property
     def reads(self) -> Sequence[Source]:
         """The arrays that it reads."""
-        return (self.source, Source(self.active))
+        return (*super().reads, Source(self.active))
 
     @property
     def label(self) -> str:
@@ -243,18 +215,12 @@ class Scatter(Operation):
 
 
 @dataclass(frozen=True)
-class Compare(Operation):
+class Compare(OfSource):
     """What the features of each position are compared for: the largest, or whether all are 0."""
 
-    source: Source
     features: int
     copies: int = 0
     """Of a feature of the background, and of the others behind it; 0: the largest alone."""
-
-    @property
-    def reads(self) -> Sequence[Source]:
-        """The arrays that it reads."""
-        return (self.source,)
 
     @property
     def _text(self) -> str:

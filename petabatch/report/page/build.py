@@ -20,9 +20,9 @@ from petabatch.report.page import content
 from petabatch.report.page.figures import Drawing, drawings
 from petabatch.report.page.figures import network as network_drawing
 from petabatch.report.page.lead import lead
+from petabatch.report.times import spent
 from petabatch.results import Results
 
-_ACTIVITIES = {"input": "images", "files": "writing files", "kernels": "loading or compiling kernels"}
 _TABLES = ("recorded", "points")
 """Fields of `petabatch info` that are tables, in lines of their own."""
 _TITLES = {
@@ -55,13 +55,14 @@ def report(folder: Path, output: Path) -> None:
 def build(run: Results, information: str) -> str:
     """Return the page; `information` is the text of `petabatch info`."""
     about, params = run.attributes, run.params
-    found, network, spent = drawings(run), network_drawing(run), _spent(about)
+    found, network = drawings(run), network_drawing(run)
+    times = dict(sorted(spent(about).items(), key=lambda pair: -pair[1]))
     data = {
         "curves": content.curves(run),
         "dictionaries": content.dictionaries(run),
         "reconstructions": content.reconstructions(run),
         "tables": {drawing.name: drawing.csv for drawing in (*found, network)}
-        | {"time": times_as_csv(spent)},
+        | {"time": times_as_csv(times)},
     }
     body = '<div class="body"></div>'
     given = _text(about.get("params_given", "") or json.dumps(params, indent=2))
@@ -75,7 +76,7 @@ def build(run: Results, information: str) -> str:
         _section("curves", "Curves", f"{_CURVES}{body}" if data["curves"] else ""),
         _section("network", "Network", _figure(network)),
         _section("params", "Params", f"{_overrides(about.get('overrides', []))}<pre>{given}</pre>"),
-        _section("time", "Where the time went", _times(spent)),
+        _section("time", "Where the time went", _times(times)),
         _section("provenance", "Provenance", _table(rows(information))),
         _section("cite", "How to cite", f"<pre>{_text(citation(about))}</pre>"),
     ]
@@ -141,25 +142,15 @@ def _section(name: str, title: str, body: str) -> tuple[str, str]:
     return f'<a href="#{name}">{title}</a>', f'<section id="{name}"><h2>{title}</h2>{body}</section>'
 
 
-def _spent(about: dict[str, Any]) -> dict[str, float]:
-    """Return the seconds of each activity, most first; nothing where they were not recorded."""
-    times: dict[str, float] = dict(about.get("times", {}))
-    if not times:
-        return {}
-    times["other"] = max(0.0, float(about["seconds"]) - sum(times.values()))
-    ordered = sorted(times.items(), key=lambda pair: -pair[1])
-    return {_ACTIVITIES.get(name, name): seconds for name, seconds in ordered}
-
-
-def _times(spent: dict[str, float]) -> str:
+def _times(times: dict[str, float]) -> str:
     """Return bars of what the time went into; the script adds what saves their numbers."""
-    if not spent:
+    if not times:
         return "<p>not recorded</p>"
-    whole = max(sum(spent.values()), 1e-9)
+    whole = max(sum(times.values()), 1e-9)
     bars = (
         f'<tr><th>{_text(name)}</th><td><span class="bar" style="width:{16 * seconds / whole:.2f}em"></span> '
         f"{seconds:.1f} s, {100 * seconds / whole:.1f} %</td></tr>"
-        for name, seconds in spent.items()
+        for name, seconds in times.items()
     )
     return f'<div class="times"><table>{"".join(bars)}</table></div>'
 

@@ -1,4 +1,4 @@
-"""What the report shows of a run: curves, dictionaries and reconstructions, as values of JSON."""
+"""Content of the report of a run, as values of JSON: curves, dictionaries and reconstructions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the report leads with: in a few sentences, what a network is and what it found."""
+"""Lead of the report: in a few sentences, what a network is and what it found."""
 
 from __future__ import annotations
 

@@ -170,6 +170,10 @@ class WeightOwner(Protocol):
         """The learning rule, None where they stay."""
 
     @property
+    def learns(self) -> bool:
+        """Whether they are ever updated: there is a rule, and it does not say `never`."""
+
+    @property
     def decorrelate(self) -> float:
         """How far features are pushed apart at each update."""
 

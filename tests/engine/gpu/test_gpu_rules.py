@@ -8,14 +8,13 @@ import numpy as np
 import pytest
 
 from petabatch.engine.engine import Engine
-from petabatch.engine.steppers.bind import cell_constants
 from petabatch.engine.steppers.cuda import CudaStepper
 from petabatch.errors import ParamsError, ResourceError
 from petabatch.kernels.cuda import source
 from petabatch.kernels.cuda.accelerated import Accelerated
 from petabatch.kernels.cuda.device import Limits
 from petabatch.kernels.cuda.numbers import SliceNumbers
-from petabatch.kernels.rules import Units
+from petabatch.kernels.rules import ACCELERATED, RULES, Units
 from petabatch.layers import FISTA
 from petabatch.network.build import build
 from petabatch.network.method import choose
@@ -60,7 +59,7 @@ def assert_near(found: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -
         (code, kernel)
         for code in CODES
         for kernel in ("display", "step")
-        if rule(code) in (source.DISPLAY_RULES if kernel == "display" else source.RULES)
+        if RULES.get(rule(code)) in (source.DISPLAY_RULES if kernel == "display" else RULES.values())
     ],
 )
 def test_a_layer_on_a_gpu_agrees_with_its_own_update(code: str, kernel: str) -> None:
@@ -101,7 +100,7 @@ def test_fista_of_many_blocks_a_slice_agrees_with_its_layer(signed: bool) -> Non
     }
     A = rng.standard_normal(shape).astype("f4")
     mine = {name: array.copy() for name, array in state.items()} | {"A": A.copy()}
-    rest = Accelerated(Plain(), p, source.cell_constants(cell_constants(layer.compiled_rule()), 1.0), lanes)
+    rest = Accelerated(Plain(), p, source.cell_constants(layer.compiled_rule().cell(ACCELERATED), 1.0), lanes)
     for step, reach in enumerate((0.1, 3.0, 0.1)):
         # Once the drive turns so far that the step is halved or the momentum restarts.
         drive = (mine["drive_before"] + reach * rng.standard_normal(shape)).astype("f4")

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from petabatch.kernels.cpu.jit import njit
-from petabatch.kernels.cpu.rules import FAST
+from petabatch.kernels.cpu.jit import FAST, njit
 
 MODULE = """
 import sys

@@ -5,11 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from petabatch.engine.steppers.bind import cell_constants
 from petabatch.kernels.cpu.program import table, units
-from petabatch.kernels.cpu.rules import RULES, update
-from petabatch.kernels.rules import cell
-from petabatch.spec.compiled import CompiledRule
+from petabatch.kernels.cpu.rules import update
+from petabatch.kernels.rules import RULES, cell, rule_number
 
 
 def test_rules_of_codes_and_of_other_layers_have_different_names_and_numbers() -> None:
@@ -32,4 +30,4 @@ def test_a_rule_without_a_branch_makes_its_layer_nan(rule: int) -> None:
 
 def test_an_unknown_rule_is_an_error_that_names_it() -> None:
     with pytest.raises(ValueError, match=r"no compiled rule 'mispelled'; known are .*heavy_ball"):
-        cell_constants(CompiledRule("mispelled"))
+        rule_number("mispelled")

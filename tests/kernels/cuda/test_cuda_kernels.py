@@ -13,7 +13,8 @@ from petabatch.errors import ResourceError
 from petabatch.geometry import Patches
 from petabatch.kernels.cuda import source
 from petabatch.kernels.cuda.device import Limits
-from petabatch.kernels.cuda.loop import CudaKernel, LoopKernels
+from petabatch.kernels.cuda.loop import LoopKernels
+from petabatch.kernels.cuda.source import CudaKernel
 from petabatch.kernels.rules import ACCELERATED, HEAVY_BALL, LEAKY, cell
 from petabatch.layers.transfer import Transfer
 from support import nvrtc

@@ -69,7 +69,7 @@ class _Update:
             {key: _Some(whole[key], lanes) for key in _keys(whole, of) if variables[key].per == "slice"}
             for of in (name, layer.reset_to)
         )
-        self._name, self._layer, self._mine, self._drives = name, layer, mine, drives
+        self._name, self._layer, self._mine = name, layer, mine
         self._loaded = [*(read | mine).values(), *drives]
         self._gathers = [] if drives else [bound.signals.drive(name) for bound in bounds]
         self._arrived = [some.array for some in drives]

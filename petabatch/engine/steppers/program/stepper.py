@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import pairwise, zip_longest
@@ -15,7 +15,7 @@ from petabatch.engine.features import Features
 from petabatch.engine.pages import Pages
 from petabatch.engine.recorder import Recorder
 from petabatch.engine.step_records import StepRecords
-from petabatch.engine.steppers.base import Binding, Rows, Stepper, StepTimes
+from petabatch.engine.steppers.base import Binding, Rows, Stepper
 from petabatch.engine.steppers.probe_sums import StepProbes
 from petabatch.engine.steppers.program.compiled import CompiledProgram, Section
 from petabatch.engine.steppers.program.exchanged_rows import ExchangedRows
@@ -323,7 +323,7 @@ class ProgramStepper(Stepper):
         """Return the share of units computed in a step so far, of each code; see `Stepper`."""
         return self.codes.computed(self._made)
 
-    def time_parts(self, steppers: Sequence[Stepper]) -> StepTimes:
+    def time_parts(self, steppers: Sequence[Stepper]) -> Mapping[str, float]:
         """Time the operations of a step one by one, each from the present state; see `Stepper`."""
         now, last = self.reached, self.reached + PROGRAM_STEPS
         slices = _programs(steppers)

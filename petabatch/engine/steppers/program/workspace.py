@@ -1,4 +1,4 @@
-"""What a thread needs to run a program: scratch, and the weights in reading order."""
+"""Workspace of a thread that runs a program: scratch, and the weights in reading order."""
 
 from __future__ import annotations
 

@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 
 from petabatch.kernels.cpu.arrays import copy
-from petabatch.kernels.cpu.jit import njit
+from petabatch.kernels.cpu.jit import FAST, njit
 from petabatch.kernels.cpu.program.random import WORDS, stream_key, words
-from petabatch.kernels.cpu.rules import FAST
 
 _f = np.float32
 _PAIRS = 128

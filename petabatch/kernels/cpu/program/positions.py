@@ -1,4 +1,4 @@
-"""What the features of a position, or of a window of positions, are compared for, compiled."""
+"""Comparison of the features of a position, or of a window of positions, compiled."""
 
 from __future__ import annotations
 

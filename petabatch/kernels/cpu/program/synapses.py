@@ -1,4 +1,4 @@
-"""What single synapses carry, compiled: the work is that of the active units, listed once in a step."""
+"""Delivery by single synapses, compiled: the work is that of the active units, listed once in a step."""
 
 from __future__ import annotations
 

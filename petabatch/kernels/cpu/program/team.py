@@ -12,6 +12,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
+from petabatch.kernels.cpu.arrays import place_in
 from petabatch.kernels.cpu.jit import njit
 
 FIRST, LAST, BEFORE, BEGIN, END = range(5)
@@ -28,16 +29,12 @@ _SPINS = 200
 _yield = types.ExternalFunction("sched_yield", types.int32())
 
 
-def _place(context: Any, builder: Any, kind: Any, array: Any, index: Any) -> Any:
-    return builder.gep(context.make_array(kind)(context, builder, array).data, [index])
-
-
 @intrinsic
 def _add_one(typing: Any, array: Any, index: Any) -> Any:
     """Add 1 to array[index], which other threads change too; return what it was."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        place = _place(context, builder, signature.args[0], *args)
+        place = place_in(context, builder, signature.args[0], *args)
         return builder.atomic_rmw("add", place, ir.IntType(64)(1), "seq_cst")
 
     return types.int64(array, types.intp), generate
@@ -48,7 +45,7 @@ def _look(typing: Any, array: Any, index: Any) -> Any:
     """Return array[index], with all that was written before it was set."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        place = _place(context, builder, signature.args[0], *args)
+        place = place_in(context, builder, signature.args[0], *args)
         return builder.load_atomic(place, "acquire", 8)
 
     return types.int64(array, types.intp), generate

@@ -1,4 +1,4 @@
-"""What connections with patches deliver, compiled: borders, drives, reconstructions, pooling."""
+"""Delivery by patches, compiled: borders, drives, reconstructions, pooling."""
 
 from __future__ import annotations
 

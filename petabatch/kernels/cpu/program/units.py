@@ -1,4 +1,4 @@
-"""What layers do with their input, unit by unit, compiled."""
+"""Updates of layers unit by unit, compiled."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from petabatch.kernels.cpu.arrays import copy
+from petabatch.kernels.cpu.arrays import add, copy
 from petabatch.kernels.cpu.elementary.exponentials import logistic
-from petabatch.kernels.cpu.jit import njit
+from petabatch.kernels.cpu.jit import FAST, njit
 from petabatch.kernels.cpu.program.table import OUT, A, B, D, E, F, G
 from petabatch.kernels.cpu.program.views import DEPTH, doubles, floats
-from petabatch.kernels.cpu.rules import FAST, transfer, update
+from petabatch.kernels.cpu.rules import transfer, update
 from petabatch.kernels.rules import GRADIENT, Cell
 
 CHUNK = 1024
@@ -85,12 +85,6 @@ def _put(source: Any, factor: Any, out: Any) -> None:
 
 
 @njit(nogil=True, fastmath=FAST, error_model="numpy")
-def _add(source: Any, factor: Any, out: Any) -> None:
-    for i in range(out.size):
-        out[i] += factor * source[i]
-
-
-@njit(nogil=True, fastmath=FAST, error_model="numpy")
 def _add_to(a: Any, b: Any, factor: Any, out: Any) -> None:
     for i in range(out.size):
         out[i] = a[i] + factor * b[i]
@@ -113,7 +107,7 @@ def gather(
             if other_empty:
                 _put(source, factors[n], other)
             else:
-                _add(source, factors[n], other)
+                add(source, factors[n], other)
             other_empty = False
             continue
         if count == 0 and factors[n] == _ONE and sources[n, 0] != target:
@@ -124,7 +118,7 @@ def gather(
             _add_to(drive, source, factors[n], spare)
             drive = spare
         else:
-            _add(source, factors[n], spare)
+            add(source, factors[n], spare)
         count += 1
     if count == 0:
         drive[:] = 0

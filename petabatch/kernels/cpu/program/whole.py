@@ -1,4 +1,4 @@
-"""What needs a whole slice at a time, compiled: rescaling, FISTA, adaptive time scales, sums."""
+"""Updates of a whole slice at a time, compiled: rescaling, FISTA, adaptive time scales, sums."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands in a translated row function: numbers with their types, units of arrays, groups of them."""
+"""Values in a translated row function: numbers with their types, units of arrays, groups of them."""
 
 from __future__ import annotations
 

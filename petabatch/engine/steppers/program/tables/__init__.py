@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -76,9 +75,9 @@ class Tables(Writer):
         graph: Graph,
         program: Program,
         measured: Sequence[Term],
-        slices: int = 1,
-        recorded: Sequence[Copy] = (),
-        kept: Mapping[str, int] = MappingProxyType({}),
+        slices: int,
+        recorded: Sequence[Copy],
+        kept: Mapping[str, int],
     ) -> None:
         """Make the tables; `slices` are advanced in one call at most, `recorded` ends each step.
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from petabatch.kernels.cpu.program import table as t
 from petabatch.kernels.cpu.program import units as u
 from petabatch.kernels.cpu.program import whole as w
-from petabatch.kernels.cpu.rules import RULES, rule_number
-from petabatch.kernels.rules import cell
+from petabatch.kernels.rules import RULES, rule_number
 from petabatch.spec.compiled import CompiledRule
 
 RESCALES = {
@@ -26,9 +25,7 @@ def constants(rule: CompiledRule, dt: float) -> list[float]:
     code = rule_number(rule.name, _RULES)
     n, values = rule.numbers, [0.0] * t.NUMBERS
     if rule.potential or rule.name == "transfer":
-        form = (rule.threshold, rule.shift, rule.width, rule.minimum, rule.maximum, rule.signed)
-        numbers = cell(code, rule.self_interaction, rule.inertia, *form)
-        values[: u.FACTOR] = [float(value) for value in numbers]
+        values[: u.FACTOR] = [float(value) for value in rule.cell(code)]
     else:
         values[u.SHIFT], values[u.TOP] = n.get("centre", 0.0), n.get("width", 1.0)
         values[u.SIGNED] = n.get("inverted", 0.0)

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from petabatch.kernels.cpu.arrays import copy
-from petabatch.kernels.cpu.jit import njit
+from petabatch.kernels.cpu.arrays import add, copy, multiply
+from petabatch.kernels.cpu.jit import FAST, njit
 from petabatch.kernels.cpu.program.lazy.layout import (
     DUE,
     FACTOR_0,
@@ -40,7 +40,6 @@ from petabatch.kernels.cpu.program.table import (
 from petabatch.kernels.cpu.program.team import ALL
 from petabatch.kernels.cpu.program.transport import project_units, shape_of
 from petabatch.kernels.cpu.program.views import doubles, floats
-from petabatch.kernels.cpu.rules import FAST
 from petabatch.kernels.cpu.sums import total, wide_dot, wide_squares
 
 EPS = 2.0**-24
@@ -194,18 +193,6 @@ def _project(
     return into[begin:end]
 
 
-@njit(nogil=True, fastmath=FAST, error_model="numpy")
-def _add(more: Any, factor: Any, found: Any) -> None:
-    for i in range(found.size):
-        found[i] += factor * more[i]
-
-
-@njit(nogil=True, fastmath=FAST, error_model="numpy")
-def _multiply(factor: Any, found: Any) -> None:
-    for i in range(found.size):
-        found[i] *= factor
-
-
 @njit(nogil=True, error_model="numpy")
 def project_snapshot(
     row: Any, drives: Any, arrays: Any, shapes: Any, tile: int, begin: int, end: int
@@ -221,7 +208,7 @@ def project_snapshot(
         if d == row[C]:
             copy(more, found)
         else:
-            _add(more, np.float32(1), found)
+            add(more, np.float32(1), found)
 
 
 @njit(nogil=True, error_model="numpy")
@@ -236,9 +223,9 @@ def project_sources(
         padded = floats(arrays, sources[n, 0], step - sources[n, 1])
         more = _project(d, padded, row, drives, arrays, shapes, tile, begin, end)
         if d > row[C]:
-            _add(more, factors[n], found)
+            add(more, factors[n], found)
         elif factors[n] != 1:
-            _multiply(factors[n], found)
+            multiply(factors[n], found)
     return found
 
 

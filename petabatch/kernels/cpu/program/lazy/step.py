@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from petabatch.kernels.cpu.arrays import copy
+from petabatch.kernels.cpu.arrays import add, copy, multiply
 from petabatch.kernels.cpu.jit import njit
 from petabatch.kernels.cpu.program.lazy.bound import (
     EPS,
@@ -38,13 +38,11 @@ from petabatch.kernels.cpu.program.lazy.units import (
     add_bounds,
     drive_listed,
     has_own,
-    integrate_inputs,
     list_features,
     mark_due,
     norms_of,
     potential,
     predict,
-    scale,
     transpose,
     update_due,
 )
@@ -219,7 +217,7 @@ def _compute_all(
             more = gather(
                 arrays, sources, factors, row[A], row[B], row[OUT], step, some, stop, spare, other
             )  # fmt: skip
-            integrate_inputs(more, np.float32(1), drive)
+            add(more, np.float32(1), drive)
         if arrays[row[OUT], DEPTH] > 1:
             copy(previous[some:stop], activity[some:stop])
         leaky(drive, activity[some:stop], V[some:stop], e, gain, c)
@@ -237,7 +235,7 @@ def _compute_due(
     history, kept, nf = floats(arrays, row[HISTORY], 0), doubles(arrays, row[KEPT]), row[FEATURES]
     work, active, bits = work_of(row, arrays), 0, unsigned(arrays, row[BITS])
     if kept[RESCALE] >= 0.0:
-        scale(np.float32(kept[RESCALE]), history[begin * nf : end * nf])
+        multiply(np.float32(kept[RESCALE]), history[begin * nf : end * nf])
     decay = np.float32(doubles(arrays, row[DECAY])[0])
     gain = np.float32(kept[GAIN] / doubles(arrays, row[DECAY])[0])
     most, computed = GROUP if not has_own(row, drives, arrays) else BLOCK * nf, 0
@@ -295,7 +293,7 @@ def _add_inputs(
         stop = min(some + CHUNK, end)
         spare, other = buffers[: stop - some], buffers[buffers.size // 2 :][: stop - some]
         drive = gather(arrays, sources, factors, row[A], row[B], row[OUT], step, some, stop, spare, other)
-        integrate_inputs(drive, gain, history[some:stop])
+        add(drive, gain, history[some:stop])
 
 
 @njit(nogil=True, error_model="numpy")

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from petabatch.kernels.cpu.jit import njit
+from petabatch.kernels.cpu.jit import FAST, njit
 from petabatch.kernels.cpu.non_shared import order_by_position, products_of_units
 from petabatch.kernels.cpu.program.lazy.layout import Work, words
 from petabatch.kernels.cpu.program.table import (
@@ -25,7 +25,7 @@ from petabatch.kernels.cpu.program.table import (
 )
 from petabatch.kernels.cpu.program.transport import shape_of
 from petabatch.kernels.cpu.program.views import floats, longs
-from petabatch.kernels.cpu.rules import FAST, transfer
+from petabatch.kernels.cpu.rules import transfer
 from petabatch.kernels.cpu.simd import lowest_bit, operations, pair_operations
 from petabatch.kernels.cpu.sizes import AT_ONCE, LANES, WORD
 from petabatch.kernels.rules import Cell
@@ -52,20 +52,6 @@ def transpose(bits: Any) -> None:
             k = (k + j + 1) & ~j
         j >>= 1
         mask ^= mask << np.uint64(j)
-
-
-@njit(nogil=True, fastmath=FAST, error_model="numpy")
-def integrate_inputs(drive: Any, gain: Any, history: Any) -> None:
-    """Add one-to-one inputs to G of some units."""
-    for i in range(history.size):
-        history[i] += gain * drive[i]
-
-
-@njit(nogil=True, fastmath=FAST, error_model="numpy")
-def scale(factor: Any, history: Any) -> None:
-    """Rescale G of some units."""
-    for i in range(history.size):
-        history[i] *= factor
 
 
 @njit(nogil=True, fastmath=FAST, error_model="numpy")

@@ -1,12 +1,27 @@
-"""What the time of each rank of a run went into."""
+"""Times of a run, and of each of its ranks, by activity."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from petabatch.report.lines import field, table
 from petabatch.results import Results
 
+_ACTIVITIES = {
+    "steps": "steps",
+    "planning": "planning points",
+    "learning": "learning",
+    "input": "images",
+    "waiting for images": "waiting for images",
+    "waiting for slices": "waiting for slices",
+    "waiting for ranks": "waiting for other ranks",
+    "communication": "communication",
+    "probes and output": "probes and output",
+    "files": "writing files",
+    "kernels": "loading or compiling kernels",
+}
+"""How the activities of `times` are called, the usual first."""
 _MOST = 16
 """Ranks in the table."""
 _COLUMNS: Mapping[str, tuple[str, ...]] = {
@@ -18,6 +33,18 @@ _COLUMNS: Mapping[str, tuple[str, ...]] = {
     "kernels": ("kernels",),
 }
 """Activities of `rank_times` by the heading of their column."""
+
+
+def spent(about: Mapping[str, Any]) -> dict[str, float]:
+    """Return the seconds of each activity of a run with these attributes, the usual first, and of all others.
+
+    Of a run of an earlier version, which did not record them, nothing.
+    """
+    if "seconds" not in about:
+        return {}
+    times: Mapping[str, float] = about["times"]
+    found = {_ACTIVITIES.get(name, name): times[name] for name in (*_ACTIVITIES, *times) if name in times}
+    return {**found, "other": max(0.0, float(about["seconds"]) - sum(found.values()))}
 
 
 def rank_times(run: Results) -> Iterator[str]:

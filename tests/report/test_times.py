@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, cast
 
-from petabatch.report.rank_times import rank_times
+from petabatch.report.times import rank_times
 
 
 def lines(ranks: int) -> list[str]:

@@ -1,0 +1,227 @@
+"""The state of step 0: weights, synapses, layers and images, drawn or given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Literal
+
+import numpy as np
+
+from petabatch.engine.features import Features
+from petabatch.engine.state import State
+from petabatch.engine.weight_update import normalise
+from petabatch.errors import InputError, InputFileError, ParamsError, Problem
+from petabatch.network.over_time import at_step
+from petabatch.network.slices import first_of_seeds, own_values, seed_of, within_point
+from petabatch.random import stream
+from petabatch.spec.part_errors import calling
+from petabatch.spec.parts import Layer, WeightOwner
+from petabatch.spec.paths import file_problem
+from petabatch.spec.synapses import Drawn, Synapses
+from petabatch.spec.weights import Initial
+from petabatch.variable import Array
+
+Readers = Mapping[str, Callable[[int, int], np.ndarray]]
+"""The image of a global slice and item, by input layer."""
+
+
+class Start:
+    """What a state begins with."""
+
+    def __init__(self, state: State) -> None:
+        self._state, self._arrays, self._lo = state, state.arrays, state.lo
+        self._graph, self._network = state.graph, state.graph.network
+
+    def fill(self, readers: Readers, features: Features) -> None:
+        """Fill the state of step 0: weights, first images, membrane potentials and their activity.
+
+        Raises InputFileError with everything that cannot be used of what the network names, NonFiniteError
+        when a number is not finite.
+        """
+        problems = []
+        for name, owner in self._graph.weighted.items():
+            weights = self._arrays[f"connections/{name}/weights"]
+            try:
+                with calling(owner.init, f"connections.{name}.init"):
+                    self._draw(name, owner.init, owner.mode, weights)
+            except InputError as error:
+                problems.append(file_problem(f"connections.{name}.init", owner.init, error))
+        for name, owner in self._graph.plastic.items():
+            problems += self._start_rule(name, owner)
+        problems += self._start_synapses("network")
+        if problems:
+            raise InputFileError(problems)
+        normalise(self._graph, features, self._arrays, np)
+        self._state.refresh()
+        self.fill_slices(readers)
+
+    def fill_slices(self, readers: Readers) -> None:
+        """Fill layers, and synapses of each slice, from initial values; raises the same errors."""
+        problems = self._start_synapses("slice")
+        for name, layer in self._network.layers.items():
+            if f"layers/{name}/A" not in self._arrays:
+                continue  # of all slices, and so there already
+            activity = self._arrays[f"layers/{name}/A"][:, 0]
+            self._start_from_values(name)
+            problems += self._start_variables(name, without="A")
+            with calling(layer, f"layers.{name}"):
+                self._prepare(name, activity)
+            problems += self._start_variables(name, only="A")
+            if layer.images is None or name not in readers:
+                continue
+            try:
+                for index in range(len(activity)):
+                    activity[index] = readers[name](self._lo + index, 0)
+            except InputError as error:
+                problems.append(file_problem(f"layers.{name}.source", layer.images.source, error))
+        if problems:
+            raise InputFileError(problems)
+        self._state.assert_finite(0)
+
+    def _start_rule(self, name: str, owner: WeightOwner) -> list[Problem]:
+        """Initialise variables of a learning rule; return what is wrong with the files that are read."""
+        problems: list[Problem] = []
+        for variable, (key, initial) in owner.learn.starts.items() if owner.learn is not None else ():
+            values, path = self._arrays[f"connections/{name}/{variable}"], f"connections.{name}.learn.{key}"
+            try:
+                with calling(initial, path):
+                    self._draw(
+                        f"{name}/{variable}", initial, owner.mode, values, f"connections/{name}/weights"
+                    )
+            except InputError as error:
+                problems.append(file_problem(path, initial, error))
+        return problems
+
+    def _start_variables(self, name: str, without: str = "", only: str = "") -> list[Problem]:
+        """Initialise the variables that `starts` names; return what is wrong with the files that are read."""
+        problems = []
+        for first, some, layer in self._own(name):
+            for variable, (path, initial) in layer.starts.items():
+                if variable == without or (only and variable != only):
+                    continue
+                key, values = f"layers.{name}.{path}", self._arrays[f"layers/{name}/{variable}"][some]
+                if variable == "A":
+                    values = values[:, 0]
+                try:
+                    with calling(initial, key):
+                        self._fill(initial, values, f"start/{name}/{variable}", first)
+                except InputError as error:
+                    problems.append(file_problem(key, initial, error))
+        return problems
+
+    def _start_synapses(self, per: Literal["network", "slice"]) -> list[Problem]:
+        """Set synapses and weights that belong to all slices, or to each; return what is wrong with files."""
+        problems = []
+        for name, synapses in self._graph.synapses.items():
+            if synapses.connected_per == per:
+                self._connect(name, synapses)
+            if synapses.per == per:
+                problems += self._start_synaptic_weights(name, synapses)
+        return problems
+
+    def _connect(self, name: str, synapses: Synapses) -> None:
+        """Set which synapses there are, and their delays."""
+        mine = self._state.owned(f"connections/{name}")
+        for index in range(len(mine["starts"])):
+            own = self._drawn(name, synapses, self._lo + index) if synapses.apart else synapses.first
+            count = len(own.targets)
+            mine["starts"][index], mine["targets"][index, :count] = own.starts, own.targets
+            if own.delays is not None:
+                mine["delays"][index, :count] = own.delays
+
+    def _start_synaptic_weights(self, name: str, synapses: Synapses) -> list[Problem]:
+        """Set initial weights; return what is wrong with the files that are read."""
+        mine = self._state.owned(f"connections/{name}")
+        weights = mine["weights"]
+        if synapses.init is None:
+            weights[...] = synapses.first.given
+            return []
+        try:
+            with calling(synapses.init, f"connections.{name}.init"):
+                if synapses.apart:
+                    self._draw_apart(name, synapses.init, mine["starts"][:, -1], weights)
+                else:
+                    whole = weights.reshape(len(weights), 1, 1, 1, 1, 1, -1)
+                    self._draw(name, synapses.init, synapses.mode, whole)
+        except InputError as error:
+            return [file_problem(f"connections.{name}.init", synapses.init, error)]
+        return []
+
+    def _drawn(self, name: str, synapses: Synapses, number: int) -> Drawn:
+        """Return the synapses of a slice that has its own."""
+        network, mine = self._network, self._state.network_of(number)
+        own = within_point(network, range(number, number + 1)) if synapses.per_slice else ()
+        rng = stream(seed_of(network, number), f"synapses/{name}", *own)
+        found = mine.connections[name].synapses(synapses.ends, rng, mine.run.dt).first
+        if len(found.targets) > synapses.most:
+            raise InputError(f"{len(found.targets)} synapses are more than chance makes")
+        return found
+
+    def _draw_apart(self, name: str, init: Initial, counts: Array, weights: Array) -> None:
+        """Set the initial weights of slices with different numbers of synapses."""
+        for index, count in enumerate(counts.tolist()):
+            own = np.empty((1, 1, 1, 1, 1, 1, count), weights.dtype)
+            self._fill(init, own, f"weights/{name}", index)
+            weights[index, :count] = own.reshape(-1)
+
+    def _draw(self, name: str, init: Initial, mode: str, weights: Array, like: str = "") -> None:
+        """Set initial weights, or other values of a connection that belong to what the weights `like` do.
+
+        Raises ParamsError when weights that belong to all slices would start from several seeds.
+        """
+        network = self._network
+        if self._state.variables[like or f"connections/{name}/weights"].per == "slice":
+            self._fill(init, weights, f"weights/{name}")
+            return
+        seeds = [seed_of(network, number) for number in first_of_seeds(network)]
+        drawn = [init.weights(weights.shape[1:], stream(seed, f"weights/{name}")) for seed in seeds]
+        first, *others = drawn
+        if not all(np.array_equal(first, other) for other in others):
+            problem = Problem(
+                "sweep.run.seed" if network.sweep is not None else "run.seed",
+                f"the weights of connection {name} belong to all slices, and start from one seed",
+                found=f'{len(drawn)} seeds, and connections.{name}.mode = "{mode}"',
+                expected=f'mode = "{mode.removeprefix("extra_")}", or one run for each seed',
+            )
+            raise ParamsError([problem])
+        weights[...] = first
+
+    def _fill(self, initial: Initial, values: Array, purpose: str, first: int = 0) -> None:
+        """Set initial values `[slices, ...]` from a local slice on.
+
+        They are the same in all slices of a seed, unless `per_slice`.
+        """
+        network, shape = self._network, values.shape[1:]
+        drawn: dict[int, np.ndarray] = {}
+        for index, number in enumerate(range(self._lo + first, self._lo + first + len(values))):
+            seed, (own,) = seed_of(network, number), within_point(network, range(number, number + 1))
+            if initial.per_slice and not initial.given:
+                values[index] = initial.weights(shape, stream(seed, purpose, own))
+                continue
+            if seed not in drawn:
+                whole = (network.run.batch, *shape) if initial.per_slice else shape
+                drawn[seed] = initial.weights(whole, stream(seed, purpose))
+            values[index] = drawn[seed][own] if initial.per_slice else drawn[seed]
+
+    def _prepare(self, layer: str, activity: Array) -> None:
+        """Set the initial state of a layer, in each slice with its values."""
+        state = self._state.owned(f"layers/{layer}")
+        for _, some, own in self._own(layer):
+            own.prepare({key: array[some] for key, array in state.items()}, activity[some])
+
+    def _start_from_values(self, layer: str) -> None:
+        """Set the variables of a layer to what its values in each slice say."""
+        state = self._state.owned(f"layers/{layer}")
+        for _, some, own in self._own(layer):
+            for variable in own.variables():
+                state[variable.name][some] = variable.initial
+
+    def _own(self, layer: str) -> Iterator[tuple[int, slice, Layer]]:
+        """Yield local slices with the same values of a layer: the first, all, and the layer in step 0."""
+        network = self._network
+        if not any(path.startswith(f"layers.{layer}.") for path in own_values(network, 0)):
+            yield 0, slice(None), at_step(network, 0).layers[layer]
+            return
+        for index in range(self._state.hi - self._lo):
+            own = at_step(self._state.network_of(self._lo + index), 0)
+            yield index, slice(index, index + 1), own.layers[layer]
