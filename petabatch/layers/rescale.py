@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
+from petabatch.rounding import is_flat
 from petabatch.spec.compiled import CompiledRule
 from petabatch.spec.model import Finite, Positive
 from petabatch.spec.parts import Layer, StepContext
@@ -15,8 +16,8 @@ from petabatch.variable import Array
 class Rescale(Layer):
     """Normalised input, over a whole slice or over the features of each position.
 
-    A constant input gives `low` with method `range`, `mean` with `standard`; a zero input stays 0 with
-    `length`. Corresponds to PetaVision's RescaleLayer.
+    An input that is constant but for rounding gives `low` with method `range`, `mean` with `standard`; a zero
+    input stays 0 with `length`. Corresponds to PetaVision's RescaleLayer.
     """
 
     graph_safe: ClassVar[bool] = True
@@ -75,20 +76,21 @@ class Rescale(Layer):
 
     def _range(self, x: Array, axes: tuple[int, ...], xp: Any) -> Array:
         low, high = x.min(axis=axes, keepdims=True), x.max(axis=axes, keepdims=True)
-        return self.low + (self.high - self.low) * (x - low) / _divisor(high - low, xp)
+        flat = is_flat(low, high, xp)
+        scaled = self.low + (self.high - self.low) * (x - low) / xp.where(flat, 1, high - low)
+        return xp.where(flat, x.dtype.type(self.low), scaled)
 
     def _standard(self, x: Array, axes: tuple[int, ...], xp: Any) -> Array:
-        centred = x - x.mean(axis=axes, keepdims=True)
-        return self.mean + self.deviation * centred / _divisor(x.std(axis=axes, keepdims=True), xp)
+        flat = is_flat(x.min(axis=axes, keepdims=True), x.max(axis=axes, keepdims=True), xp)
+        centred, size = x - x.mean(axis=axes, keepdims=True), x.std(axis=axes, keepdims=True)
+        scaled = self.mean + self.deviation * centred / xp.where(flat, 1, size)
+        return xp.where(flat, x.dtype.type(self.mean), scaled)
 
     def _length(self, x: Array, axes: tuple[int, ...], xp: Any) -> Array:
-        return self.norm * x / _divisor(xp.sqrt(xp.square(x).sum(axis=axes, keepdims=True)), xp)
+        size = xp.sqrt(xp.square(x).sum(axis=axes, keepdims=True))
+        return self.norm * x / xp.where(size > 0, size, 1)
 
     def _softmax(self, x: Array, axes: tuple[int, ...], xp: Any) -> Array:
         # Relative to the maximum, so that no exponential overflows.
         weights = xp.exp(x - x.max(axis=axes, keepdims=True))
         return weights / weights.sum(axis=axes, keepdims=True)
-
-
-def _divisor(size: Array, xp: Any) -> Array:
-    return xp.where(size > 0, size, 1)

@@ -8,14 +8,13 @@ from typing import Any, Literal
 from pydantic import model_validator
 from pydantic_core import PydanticCustomError
 
+from petabatch.rounding import is_flat, relative
 from petabatch.spec.model import Count, Flag, NonNegative, Positive
 from petabatch.spec.weights import Normalize
 from petabatch.variable import Array
 
 _AXES = {"pre": (-3, -2, -1), "post": (-6, -5, -4, -3, -2)}
 _ALL = (-6, -5, -4, -3, -2, -1)
-_ROUNDING = 64
-"""Units in the last place that weights may differ by, or sums differ from zero by, because of rounding."""
 
 
 class Unchanged(Normalize):
@@ -170,7 +169,7 @@ class Sum(Scaling):
         """Return the sum of each unit, 0 where it is no larger than rounding of its weights."""
         total = weights.sum(axis=self.axes, keepdims=True, dtype=float)
         sizes = abs(weights).sum(axis=self.axes, keepdims=True, dtype=float)
-        return xp.where(abs(total) <= _rounding(weights, xp) * sizes, 0.0, total)
+        return xp.where(abs(total) <= relative(weights.dtype) * sizes, 0.0, total)
 
 
 class ContrastZeroMean(Unitwise):
@@ -188,16 +187,11 @@ class ContrastZeroMean(Unitwise):
     def apply(self, weights: Array, xp: Any) -> None:
         """Normalise in place."""
         least, most = (one(axis=self.axes, keepdims=True) for one in (weights.min, weights.max))
-        flat = most - least <= _rounding(weights, xp) * xp.maximum(abs(least), abs(most))
+        flat = is_flat(least, most, xp)
         centred = weights - weights.mean(axis=self.axes, keepdims=True, dtype=float)
         deviation = xp.sqrt(xp.square(centred).mean(axis=self.axes, keepdims=True))
         scale = self.strength / xp.where(flat, 1.0, deviation)
         weights[...] = xp.where(flat, weights, scale * centred)
-
-
-def _rounding(weights: Array, xp: Any) -> float:
-    """Return the relative difference of weights that rounding alone may make."""
-    return _ROUNDING * float(xp.finfo(weights.dtype).eps)
 
 
 def _l2_norm(weights: Array, axes: tuple[int, ...], xp: Any) -> Array:

@@ -233,6 +233,22 @@ def test_rescale_reaches_its_target(over: Any) -> None:
     assert (found > 0).all()
 
 
+@pytest.mark.parametrize("kernel", ["array", "dense"])
+@pytest.mark.parametrize(("method", "expected"), [("range", -2.0), ("standard", 0.25)])
+def test_rescale_takes_no_rounding_for_contrast(method: Any, expected: float, kernel: Any) -> None:
+    value = np.float32(0.1)
+    nearly = np.full((1, 1, *SHAPE), value)
+    nearly[..., ::2, :] = np.nextafter(value, np.float32(1))
+    layer = Rescale(shape=SHAPE, method=method, low=-2.0, mean=0.25)
+    network = Network(
+        run=Run(steps=1, kernel=kernel),
+        layers={"x": Input(shape=SHAPE, source=GivenImages(data=nearly), every="never"), "out": layer},
+        connections={"x_to_out": Identity(pre="x", post="out")},
+    )
+    out = in_memory.run(network, [1]).states["layers/out/A"]
+    np.testing.assert_array_equal(out, np.float32(expected))
+
+
 @pytest.mark.parametrize("method", ["range", "standard", "length"])
 def test_rescale_of_a_flat_input_stays_finite(method: Any) -> None:
     flat = np.zeros((1, 1, *SHAPE), np.float32)

@@ -6,6 +6,7 @@ from typing import Literal
 
 import numpy as np
 
+from petabatch.rounding import is_flat
 from petabatch.sources.transforms.base import Draws, Transform
 
 Method = Literal["mean", "standard", "norm", "range", "petavision"]
@@ -38,7 +39,7 @@ def normalized(pixels: np.ndarray, how: str) -> np.ndarray:
         norm = np.sqrt(np.square(pixels).sum())
         return np.asarray(pixels / norm) if norm else np.zeros_like(pixels)
     low, high = pixels.min(), pixels.max()
-    if low == high:
+    if is_flat(low, high):
         return np.zeros_like(pixels)
     if how == "mean":
         return np.asarray(pixels - pixels.mean())

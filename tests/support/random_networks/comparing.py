@@ -97,8 +97,8 @@ def with_values_of_one(network: Network, seen: Steps, rng: np.random.Generator) 
     state, within = run(sliced(network, number)).states[-1], number % network.run.batch
     mine, alone = {}, {}
     for key, array in seen.states[-1].items():
-        if plan.variables[key].per == "slice" and array.shape[1:] == state[key].shape[1:]:
-            mine[key], alone[key] = array[number], state[key][within]
+        if plan.variables[key].per == "slice" and array[0].shape == state[key][0].shape:
+            mine[key], alone[key] = array[number], state[key][within if len(state[key]) > 1 else 0]
     return bits(alone, mine, f"with the values of slice {number}")
 
 

@@ -16,12 +16,14 @@ from petabatch.kernels.cpu.program.units import cell_of
 from petabatch.kernels.cpu.rules import accelerate, compare
 from petabatch.kernels.cpu.sums import wide_sizes, wide_squares
 from petabatch.kernels.timescale import Growth
+from petabatch.rounding import relative
 
 RANGE, STANDARD, LENGTH, SOFTMAX = range(4)
 """Methods of RESCALE."""
 SQUARES, SIZES, COUNT = range(3)
 """Norms: sum of squares, of absolute values, of units that are not 0."""
 
+_ROUNDING = np.float32(relative(np.float32))
 
 _compiled = njit(nogil=True, error_model="numpy")
 _follow, _step_size = _compiled(timescale.follow), _compiled(steps.step_size)
@@ -30,14 +32,16 @@ _follow, _step_size = _compiled(timescale.follow), _compiled(steps.step_size)
 @njit(nogil=True, error_model="numpy")
 def rescale(x: Any, method: int, low: float, high: float, mean: float, deviation: float) -> None:
     """Normalise in place what is normalised together; see `layers/rescale.py`."""
-    n = x.size
-    if method == RANGE:
-        least, most = x[0], x[0]
+    n, flat, least, most = x.size, False, x[0], x[0]
+    if method in (RANGE, STANDARD):
         for a in x:
             least, most = min(least, a), max(most, a)
-        span = most - least if most > least else np.float32(1)
+        flat = most - least <= _ROUNDING * max(abs(least), abs(most))
+    if flat:
+        x[:] = np.float32(low if method == RANGE else mean)
+    elif method == RANGE:
         for i in range(n):
-            x[i] = np.float32(low) + np.float32(high - low) * (x[i] - least) / span
+            x[i] = np.float32(low) + np.float32(high - low) * (x[i] - least) / (most - least)
     elif method == STANDARD:
         total = 0.0
         for a in x:
@@ -46,7 +50,6 @@ def rescale(x: Any, method: int, low: float, high: float, mean: float, deviation
         for a in x:
             squares += (a - middle) ** 2
         size = math.sqrt(squares / n)
-        size = size if size > 0 else 1.0
         for i in range(n):
             x[i] = np.float32(mean + deviation * ((x[i] - middle) / size))
     elif method == LENGTH:
@@ -55,7 +58,7 @@ def rescale(x: Any, method: int, low: float, high: float, mean: float, deviation
         for i in range(n):
             x[i] = np.float32(deviation * x[i] / size)
     else:
-        most, total = x[0], 0.0
+        total = 0.0
         for a in x:
             most = max(most, a)
         for i in range(n):
