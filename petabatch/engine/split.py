@@ -36,6 +36,10 @@ class Cut(NamedTuple):
     length: int
     """Of a part."""
 
+    def whole(self, ranks: int) -> int:
+        """Return the length of the whole."""
+        return (ranks - 1) * self.step + self.length
+
     def part(self, array: np.ndarray, rank: int) -> np.ndarray:
         """Return the part of a rank of an array with one more leading axis."""
         own = slice(rank * self.step, rank * self.step + self.length)
@@ -118,7 +122,7 @@ class Split:
     def layer(self, name: str, part: Array, tag: int) -> Array:
         """Return a whole layer, `[lanes, ny, nx, nf]`, from the parts of all ranks; collective."""
         cut = self._layer_cuts[name]
-        return part if cut is None or cut.axis >= part.ndim - 1 else self._whole_of(part, cut.axis + 1, tag)
+        return part if cut is None or cut.axis >= part.ndim - 1 else self._whole_of(part, cut, tag)
 
     def part_of_layer(self, name: str, whole: Array) -> Array:
         """Return this rank's part of a layer, `[lanes, ny, nx, nf]`."""
@@ -133,21 +137,25 @@ class Split:
         found: dict[str, Array] = {}
         for name, array in arrays.items():
             cut = self._cuts[f"connections/{connection}/{name}"]
-            found[name] = array if cut is None else self._whole_of(array, cut.axis + 1, tag)
+            found[name] = array if cut is None else self._whole_of(array, cut, tag)
         yield found
         for name, array in arrays.items():
             cut = self._cuts[f"connections/{connection}/{name}"]
             if cut is not None:
                 array[...] = cut.part(found[name], self.group.rank)
 
-    def _whole_of(self, part: Array, axis: int, tag: int) -> Array:
-        """Return an array with the parts of all ranks along an axis; collective for each `tag`."""
-        shape = list(part.shape)
-        shape[axis] *= self.group.size
-        mine, total = np.zeros(shape, part.dtype), np.empty(shape, part.dtype)
-        np.split(mine, self.group.size, axis)[self.group.rank][...] = host(part)
-        self.group.add_parts(mine, total, tag)
-        return module_of(part).asarray(total)
+    def _whole_of(self, part: Array, cut: Cut, tag: int) -> Array:
+        """Return an array from the parts of all ranks, which are sent once each; collective for each `tag`."""
+        mine, group = np.ascontiguousarray(host(part)), self.group
+        shape = list(mine.shape)
+        shape[cut.axis + 1] = cut.whole(group.size)
+        whole, received = np.empty(shape, mine.dtype), np.empty_like(mine)
+        cut.part(whole, group.rank)[...] = mine
+        for shift in range(1, group.size):
+            to, source = (group.rank + shift) % group.size, (group.rank - shift) % group.size
+            group.exchange({to: mine}, {source: received}, tag)
+            cut.part(whole, source)[...] = received
+        return module_of(part).asarray(whole)
 
     def part(self, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Return this rank's part of the arrays of a checkpoint, each with its leading axis."""

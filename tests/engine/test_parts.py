@@ -8,9 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from petabatch.engine.feature_split import FeatureSplit
 from petabatch.errors import ParamsError
 from petabatch.layers import ISTA, LCA, HeavyBall, LogTimeScale, MomentumLCA
 from petabatch.learning import Oja, Revive
+from petabatch.network.build import build
+from petabatch.network.plan import schedule
 from petabatch.probes import L1, PSNR, Optimality, Statistics
 from petabatch.spec.network import Evaluate, LayerOutput, Network, Until
 from petabatch.spec.parts import Probe, Reading
@@ -18,6 +21,7 @@ from petabatch.spec.schedule import DISPLAY, STEP
 from petabatch.spec.sweep import Sweep
 from support.networks import GivenImages, images, lca_network, simulate
 from support.parts import assert_near, of_ranks, split
+from support.rank_threads import Thread, on_threads
 
 AXES = [{"features": 2}, {"rows": 2}, {"features": 2, "rows": 2}, {"rows": 3}, {"features": 3}]
 
@@ -191,3 +195,30 @@ def test_rules_that_couple_features_learn_from_all_rows(rule: str) -> None:
     found, _ = of_ranks(split(whole, rows=2))
     assert not np.array_equal(*recorded["connections/dictionary/weights"][-2:])
     assert_near(recorded, found, 1e-4)
+
+
+def test_weights_are_gathered_by_sending_the_part_of_a_rank_to_each_other_and_no_more() -> None:
+    plan = schedule(build(split(network(), features=3)))
+    key = "connections/dictionary/weights"
+    shape = plan.variables[key].shape
+    weights = np.arange(np.prod(shape), dtype=np.float32).reshape(1, *shape)
+
+    def one(comm: Thread) -> tuple[np.ndarray, np.ndarray, int]:
+        sent, exchange = list[int](), comm.exchange
+
+        def counted(given: Mapping[int, np.ndarray], received: Mapping[int, np.ndarray], tag: int) -> None:
+            sent.extend(array.nbytes for array in given.values())
+            exchange(given, received, tag)
+
+        comm.exchange = counted  # type: ignore[method-assign]
+        features = FeatureSplit(plan, comm)
+        own = features.part({key: weights})[key].copy()
+        with features.all_of("dictionary", {"weights": own}) as found:
+            gathered = found["weights"].copy()
+            found["weights"][...] += 1
+        np.testing.assert_array_equal(own, features.part({key: weights + 1})[key])
+        return gathered, own, sum(sent)
+
+    for gathered, own, sent in on_threads(3, one):
+        np.testing.assert_array_equal(gathered, weights)
+        assert sent == 2 * own.nbytes
