@@ -28,6 +28,8 @@ class Features(Protocol):
     """The ranks that share the slices."""
     tiles: Comm
     """The ranks that have the tiles of these slices, in their order, each with the same features."""
+    adders: Comm
+    """The ranks whose partial sums make the whole ones: those that have other features of the same rows."""
     terms: int
     """Products of a slice that an exact sum adds up, in different ranks."""
     together: bool
@@ -46,6 +48,15 @@ class Features(Protocol):
 
     def surrounded(self, fine: Array, p: Patches, tag: int) -> tuple[Array, Patches]:
         """Return a layer with all that patches reach of it, and their geometry on it; collective."""
+
+    def overlapping(self, p: Patches) -> Patches:
+        """Return the geometry of patches that are added up, with all rows that they reach."""
+
+    def own_rows(self, wide: Array, p: Patches, tag: int) -> Array:
+        """Return this rank's rows of what patches add up to, with what others have for them; collective."""
+
+    def cuts_patches(self, connection: str) -> bool:
+        """Return whether ranks have parts of the same patches of a connection, those onto their features."""
 
     def add(self, part: Array) -> Array:
         """Return the sum of the parts of all ranks of the group; collective."""
@@ -92,6 +103,7 @@ class AllFeatures:
         self.plan = self.whole_plan = plan
         self.group: Comm = Serial()
         self.tiles: Comm = self.group
+        self.adders: Comm = self.group
 
     def of(self, plan: Plan) -> Features:
         """Return all features of another network."""
@@ -108,6 +120,18 @@ class AllFeatures:
     def surrounded(self, fine: Array, p: Patches, tag: int) -> tuple[Array, Patches]:
         """Return the layer, which is whole."""
         return fine, p
+
+    def overlapping(self, p: Patches) -> Patches:
+        """Return the geometry: all rows are here."""
+        return p
+
+    def own_rows(self, wide: Array, p: Patches, tag: int) -> Array:
+        """Return all rows."""
+        return wide
+
+    def cuts_patches(self, connection: str) -> bool:
+        """Return False: patches are whole."""
+        return False
 
     def add(self, part: Array) -> Array:
         """Return the sum, which is whole."""

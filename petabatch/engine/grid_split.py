@@ -30,7 +30,8 @@ class GridSplit:
         """Take the tile, the part of its features, and the ranks that share its slices."""
         self._rows, self._features, self.group = rows, features, group
         self.plan, self.whole_plan = features.plan, rows.whole_plan
-        self.terms, self.together, self.tiles = rows.terms, features.together, rows.tiles
+        self.terms, self.together = rows.terms, features.together
+        self.tiles, self.adders = rows.tiles, features.adders
         self.writes = rows.writes and features.writes
 
     @classmethod
@@ -58,6 +59,18 @@ class GridSplit:
     def surrounded(self, fine: Array, p: Patches, tag: int) -> tuple[Array, Patches]:
         """Return a layer with the rows of the next tiles that patches reach, and their geometry on it."""
         return self._rows.surrounded(fine, p, tag)
+
+    def overlapping(self, p: Patches) -> Patches:
+        """Return the geometry of patches that are added up, with rows of the next tiles."""
+        return self._rows.overlapping(p)
+
+    def own_rows(self, wide: Array, p: Patches, tag: int) -> Array:
+        """Return this rank's rows of what patches add up to, with what others have for them."""
+        return self._rows.own_rows(wide, p, tag)
+
+    def cuts_patches(self, connection: str) -> bool:
+        """Return whether ranks have parts of the same patches of a connection."""
+        return self._features.cuts_patches(connection)
 
     def add(self, part: Array) -> Array:
         """Return the sum over features; collective."""

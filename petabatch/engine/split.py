@@ -26,6 +26,9 @@ from petabatch.spec.parts import Reading
 from petabatch.spec.weights import Initial
 from petabatch.variable import Array, host, module_of
 
+PRE_FEATURE = 2
+"""The axis of weights `[ky, kx, nf_pre, nyp, nxp, nf_post]` before those of a patch."""
+
 
 class Cut(NamedTuple):
     """How an array is split over the ranks of a group."""
@@ -61,6 +64,7 @@ class Split:
         """Take the layers that are split, and the network of this rank."""
         self.group = group
         self.tiles: Comm = Serial()
+        self.adders: Comm = group
         self.layers = layers
         self.whole_plan = whole
         self.writes = group.rank == 0
@@ -93,6 +97,19 @@ class Split:
     def surrounded(self, fine: Array, p: Patches, tag: int) -> tuple[Array, Patches]:
         """Return a layer with all that patches reach of it, and their geometry on it."""
         return fine, p
+
+    def overlapping(self, p: Patches) -> Patches:
+        """Return the geometry of patches that are added up, with all rows that they reach."""
+        return p
+
+    def own_rows(self, wide: Array, p: Patches, tag: int) -> Array:
+        """Return this rank's rows of what patches add up to, with what others have for them."""
+        return wide
+
+    def cuts_patches(self, connection: str) -> bool:
+        """Return whether ranks have parts of the same patches of a connection, those onto their features."""
+        cut = self._cuts[f"connections/{connection}/weights"]
+        return cut is not None and cut.axis > PRE_FEATURE
 
     def add(self, part: Array) -> Array:
         """Return the sum of the parts of all ranks of the group; collective."""
@@ -145,7 +162,10 @@ class Split:
                 array[...] = cut.part(found[name], self.group.rank)
 
     def _whole_of(self, part: Array, cut: Cut, tag: int) -> Array:
-        """Return an array from the parts of all ranks, which are sent once each; collective for each `tag`."""
+        """Return an array from the parts of all ranks; collective for each `tag`.
+
+        Each part is sent once to each other rank, and one at a time is kept beside the whole.
+        """
         mine, group = np.ascontiguousarray(host(part)), self.group
         shape = list(mine.shape)
         shape[cut.axis + 1] = cut.whole(group.size)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import platform
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -13,7 +15,18 @@ from typing import Any
 import numpy as np
 
 from petabatch.errors import ResourceError, install
-from petabatch.parallel.comm import COMMUNICATION, FOR_RANKS, NO_MORE, Comm, Counted, Counter, Pending, Ring
+from petabatch.kernels import messages as m
+from petabatch.parallel.comm import (
+    COMMUNICATION,
+    FOR_RANKS,
+    NO_MORE,
+    Comm,
+    Counted,
+    Counter,
+    Messages,
+    Pending,
+    Ring,
+)
 
 _MOST_IN_FLIGHT = 64
 """Unreceived messages after which further ones are dropped."""
@@ -56,6 +69,47 @@ class YieldingRequest(Request):
             while not self.test():
                 if time.monotonic() > end:
                     time.sleep(_SLEEP)
+
+
+class PersistentMessages:
+    """Persistent requests of MPI, by their handles and the addresses of MPI's functions."""
+
+    def __init__(
+        self,
+        library: Any,
+        group: Any,
+        sent: Mapping[int, np.ndarray],
+        received: Mapping[int, np.ndarray],
+        tag: int,
+        waiting: np.ndarray,
+    ) -> None:
+        """Prepare messages; `waiting` is what they count threads and nanoseconds in."""
+        requests = [group.Recv_init(array, rank, tag) for rank, array in received.items()]
+        requests += [group.Send_init(array, rank, tag) for rank, array in sent.items()]
+        size, count = library._sizeof(library.Request), len(requests)
+        handles = b"".join(ctypes.string_at(library._addressof(one), size) for one in requests)
+        self._handles = np.frombuffer(handles, np.uint8).copy()
+        self._statuses = np.zeros(count * library._sizeof(library.Status), np.uint8)
+        self._library, self._arrays = library, (sent, received, waiting)
+        functions = ctypes.CDLL(library.__file__)  # which finds those of the library that mpi4py has loaded
+        self.table = np.zeros(m.PLACES, np.int64)
+        for place, function in ((m.START, functions.MPI_Startall), (m.WAIT, functions.MPI_Waitall)):
+            self.table[place] = ctypes.cast(function, ctypes.c_void_p).value or 0
+        self.table[m.COUNT] = count
+        for place, array in ((m.REQUESTS, self._handles), (m.STATUSES, self._statuses), (m.WAITING, waiting)):
+            self.table[place] = array.ctypes.data
+        weakref.finalize(self, _free, library, requests).atexit = False
+
+    def check(self) -> None:
+        """Raise the error that has ended them."""
+        if self.table[m.ERROR]:
+            raise self._library.Exception(int(self.table[m.ERROR]))
+
+
+def _free(library: Any, requests: Sequence[Any]) -> None:
+    if not library.Is_finalized():
+        for one in requests:
+            one.Free()
 
 
 class MPIRing:
@@ -148,13 +202,14 @@ class MPI:
         self.size: int = self._world.size
         self.local_rank: int = self._world.Split_type(self._mpi.COMM_TYPE_SHARED).rank
         self.hosts: tuple[str, ...] = tuple(self._world.allgather(platform.node()))
-        self.waiting = False
         self._lock, self._threads_waiting = threading.Lock(), 0
         self._given_up: list[tuple[Any, np.ndarray, np.ndarray]] = []
         self._all: MPI = self if parent is None else parent._all
-        self.waited: dict[str, float] = (
-            {FOR_RANKS: 0.0, COMMUNICATION: 0.0} if parent is None else parent.waited
+        self._waited: dict[str, float] = (
+            {FOR_RANKS: 0.0, COMMUNICATION: 0.0} if parent is None else parent._waited
         )
+        self._in_steps: np.ndarray = np.zeros(2, np.int64) if parent is None else parent._in_steps
+        """Threads that wait in compiled steps, and nanoseconds that they have waited there."""
 
     @property
     def implementation(self) -> str:
@@ -170,13 +225,23 @@ class MPI:
             yield
         finally:
             self._all._count_waiting(-1)
-            self.waited[activity] += time.monotonic() - begin
+            self._waited[activity] += time.monotonic() - begin
 
     def _count_waiting(self, threads: int) -> None:
         """Count threads that wait for other ranks."""
         with self._lock:
             self._threads_waiting += threads
-            self.waiting = self._threads_waiting > 0
+
+    @property
+    def waiting(self) -> bool:
+        """True while a thread waits for other ranks."""
+        return self._all._threads_waiting + int(self._in_steps[0]) > 0
+
+    @property
+    def waited(self) -> dict[str, float]:
+        """Seconds that this rank has waited so far, by activity."""
+        in_steps = float(self._in_steps[1]) / 1e9
+        return {**self._waited, COMMUNICATION: self._waited[COMMUNICATION] + in_steps}
 
     def barrier(self) -> None:
         """Wait for all ranks."""
@@ -240,6 +305,12 @@ class MPI:
             requests = [self._exchange.Irecv(array, rank, tag) for rank, array in received.items()]
             requests += [self._exchange.Isend(array, rank, tag) for rank, array in sent.items()]
             self._mpi.Request.Waitall(requests)
+
+    def messages(
+        self, sent: Mapping[int, np.ndarray], received: Mapping[int, np.ndarray], tag: int
+    ) -> Messages:
+        """Return messages that compiled code makes; see `Comm`."""
+        return PersistentMessages(self._mpi, self._exchange, sent, received, tag, self._in_steps)
 
     def _received(self, part: np.ndarray, ranks: Sequence[int]) -> dict[int, np.ndarray]:
         """Return this thread's buffers for the parts of other ranks."""

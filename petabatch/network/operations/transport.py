@@ -130,19 +130,13 @@ class Exchange(Operation):
     row: int
     """Numbers in a row."""
     adds: bool
-    """The rows of this rank become the sum of all that reach them; else the others become what they are
-    there, in place."""
+    """The rows of this rank, which are `out`, become the sum of all that reach them; else the others become
+    what they are there. Both in place."""
 
     @property
     def reads(self) -> Sequence[Source]:
         """The arrays that it reads."""
         return (self.source,)
-
-    @property
-    def sizes(self) -> tuple[int, int]:
-        """The numbers of `source` and of `out`."""
-        wide = (self.before + self.rows + self.after) * self.row
-        return wide, self.rows * self.row if self.adds else wide
 
     @property
     def label(self) -> str:
