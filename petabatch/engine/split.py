@@ -169,7 +169,7 @@ class Split:
         mine, group = np.ascontiguousarray(host(part)), self.group
         shape = list(mine.shape)
         shape[cut.axis + 1] = cut.whole(group.size)
-        whole, received = np.empty(shape, mine.dtype), np.empty_like(mine)
+        whole, received = np.empty(shape, mine.dtype), np.zeros_like(mine)
         cut.part(whole, group.rank)[...] = mine
         for shift in range(1, group.size):
             to, source = (group.rank + shift) % group.size, (group.rank - shift) % group.size

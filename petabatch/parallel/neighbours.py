@@ -42,7 +42,7 @@ def _exchanged(group: Comm, up: np.ndarray, down: np.ndarray, tag: int) -> tuple
     sent, received = dict[int, np.ndarray](), dict[int, np.ndarray]()
     for rank, given, like in zip(next_to(group), (up, down), (down, up), strict=True):
         count = 0 if rank is None else like.shape[1]
-        found.append(np.empty((len(like), count, *like.shape[2:]), like.dtype))
+        found.append(np.zeros((len(like), count, *like.shape[2:]), like.dtype))
         if rank is not None and given.size:
             sent[rank] = np.ascontiguousarray(given)
         if rank is not None and count:
