@@ -16,6 +16,7 @@ from petabatch.network.build import build
 from petabatch.network.plan import schedule
 from petabatch.probes import L1, PSNR, Optimality, Statistics
 from petabatch.spec.network import ConnectionOutput, Evaluate, LayerOutput, Network, Until
+from petabatch.spec.over_time import OverTime
 from petabatch.spec.parts import Probe, Reading
 from petabatch.spec.schedule import DISPLAY, STEP
 from petabatch.spec.sweep import Sweep
@@ -235,6 +236,26 @@ def test_rules_that_couple_features_learn_from_all_parts(rule: str, parts: dict[
     found, _ = of_ranks(split(whole, **parts))
     assert not np.array_equal(*recorded["connections/dictionary/weights"][-2:])
     assert_near(recorded, found, 1e-4)
+
+
+@pytest.mark.parametrize("parts", AXES[:2], ids=str)
+def test_messages_are_prepared_once_also_where_values_change_in_each_step(
+    parts: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepared, messages = list[int](), Thread.messages
+
+    def counted(self: Thread, *arguments: Any) -> Any:
+        prepared.append(self.rank)
+        return messages(self, *arguments)
+
+    monkeypatch.setattr(Thread, "messages", counted)
+    rising = OverTime(at=[1, 21], values=[0.6, 0.3], by="step", interpolate="linear")
+    whole = network(learn=False).model_copy(update={"over_time": {"layers.V1.threshold": rising}})
+    _, recorded = simulate(whole)
+    found, _ = of_ranks(split(whole, **parts))
+    assert_near(recorded, found, 2e-5)
+    exchanges = 1 if "features" in parts else 2  # the sum, or the rows of it and of the error, of each slice
+    assert len(prepared) == 2 * 2 * exchanges
 
 
 def test_weights_are_gathered_by_sending_the_part_of_a_rank_to_each_other_and_no_more() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -36,47 +36,64 @@ class Link:
         self._messages.check()
 
 
-def link(one: Exchange | Join, features: Features, tag: int, slices: int, space: Workspace) -> Link:
-    """Return the link of an operation; steps of different slices at the same time have different tags."""
+def links(
+    program: Mapping[str, Exchange | Join], features: Features, tag: int, slices: int, space: Workspace
+) -> dict[str, Link]:
+    """Return the links of a program, by their arrays, for slices that are advanced together on a thread.
+
+    Steps of different slices at the same time have different tags. Links last as long as the thread, also
+    where a slice gets another stepper in each step; those of different tags share their buffers.
+    """
+    return {key: _link(key, one, features, tag, slices, space) for key, one in program.items()}
+
+
+def _link(
+    key: str, one: Exchange | Join, features: Features, tag: int, slices: int, space: Workspace
+) -> Link:
+    group = features.tiles if isinstance(one, Exchange) else features.adders
+    found = space.links.get((key, group, tag, slices))
+    if found is None:
+        if (key, slices) not in space.buffers:
+            space.buffers[key, slices] = _buffers(one, group, slices, space)
+        messages = group.messages(*_messages(one, group, space.buffers[key, slices]), tag)
+        found = space.links[key, group, tag, slices] = Link(messages, space.buffers[key, slices])
+    return found
+
+
+def _buffers(one: Exchange | Join, group: Comm, slices: int, space: Workspace) -> list[np.ndarray | None]:
+    """Return what is sent and received, in the places of a link; None where there is nothing."""
     if isinstance(one, Exchange):
-        return _of_rows(one, features.tiles, tag, slices)
-    part = space.own.get(one.source.key)
-    return _of_sum(one, features.adders, tag, slices, None if part is None else part[:slices, : one.size])
-
-
-def _of_rows(one: Exchange, group: Comm, tag: int, slices: int) -> Link:
-    up, down = (one.before, one.after) if one.adds else (one.after, one.before)
-    neighbours = next_to(group)
-
-    def room(*rows: int) -> list[np.ndarray | None]:
-        """Return buffers for rows of the tiles above and below, None where there are none."""
-        sizes = zip(neighbours, rows, strict=True)
+        up, down = (one.before, one.after) if one.adds else (one.after, one.before)
+        sizes = zip(2 * next_to(group), (up, down, down, up), strict=True)
         return [
-            np.zeros((slices, count, one.row), np.float32) if rank is not None and count else None
-            for rank, count in sizes
+            np.zeros((slices, rows, one.row), np.float32) if rank is not None and rows else None
+            for rank, rows in sizes
         ]
-
-    sent, received = room(up, down), room(down, up)
-    given, taken = (
-        {
-            rank: array
-            for rank, array in zip(neighbours, arrays, strict=True)
-            if rank is not None and array is not None
-        }
-        for arrays in (sent, received)
-    )
-    return Link(group.messages(given, taken, tag), [*sent, *received])
-
-
-def _of_sum(one: Join, group: Comm, tag: int, slices: int, part: np.ndarray | None) -> Link:
-    """Return the link of a sum; what lies in one piece is sent from where it is."""
-    direct = part is not None and part.flags.c_contiguous
+    part = space.own.get(one.source.key)
+    mine = None if part is None else part[:slices, : one.size]
+    if mine is not None and not mine.flags.c_contiguous:  # only one piece is sent from where it is
+        mine = None
     parts = [
-        part if direct and rank == group.rank else np.zeros((slices, one.size), np.float32)
+        np.zeros((slices, one.size), np.float32) if mine is None or rank != group.rank else mine
         for rank in range(group.size)
     ]
-    mine = parts[group.rank]
-    assert mine is not None
-    received = {rank: array for rank, array in enumerate(parts) if rank != group.rank and array is not None}
-    messages = group.messages(dict.fromkeys(received, mine), received, tag)
-    return Link(messages, [None if direct else mine, *parts])
+    return [parts[group.rank] if mine is None else None, *parts]
+
+
+def _messages(
+    one: Exchange | Join, group: Comm, buffers: Sequence[np.ndarray | None]
+) -> tuple[dict[int, np.ndarray], dict[int, np.ndarray]]:
+    """Return what is sent to each rank, and received from it."""
+    ranks: Sequence[int | None] = range(group.size)
+    there = [[buffers[1 + group.rank]] * group.size, buffers[1:]]
+    if isinstance(one, Exchange):
+        ranks, there = next_to(group), [buffers[:2], buffers[2:]]
+    sent, received = (
+        {
+            rank: array
+            for rank, array in zip(ranks, arrays, strict=True)
+            if rank is not None and rank != group.rank and array is not None
+        }
+        for arrays in there
+    )
+    return sent, received

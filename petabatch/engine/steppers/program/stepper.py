@@ -20,7 +20,7 @@ from petabatch.engine.steppers.probe_sums import StepProbes
 from petabatch.engine.steppers.program.compiled import CompiledProgram, Section
 from petabatch.engine.steppers.program.interpreted import InterpretedLayer
 from petabatch.engine.steppers.program.lazy_codes import LazyCodes
-from petabatch.engine.steppers.program.links import Link, link
+from petabatch.engine.steppers.program.links import Link, links
 from petabatch.engine.steppers.program.slice import ProgramSlice
 from petabatch.engine.steppers.program.tables import Tables
 from petabatch.engine.steppers.program.tables.rules import NORMS
@@ -167,11 +167,11 @@ class ProgramStepper(Stepper):
             self._run_with_looks(slices, first, last, new_image, watched, found)
             return found.swapaxes(0, 1)
         space = self._workspace
-        _, sections, between, links = self._joined_with(slices, space)
+        _, sections, between, linked = self._joined_with(slices, space)
         self.compiled.list_active(sections, first)
         if not between:
             self.compiled.advance(space, sections[0], first, last, last, new_image, watched, found)
-            for exchanged in links.values():
+            for exchanged in linked.values():
                 exchanged.check()
             self._reach(slices, first, last)
             return found.swapaxes(0, 1)
@@ -183,7 +183,7 @@ class ProgramStepper(Stepper):
                     self.compiled.advance(space, section, *ends)
                 if after is not None:
                     after.advance(step)
-            for exchanged in links.values():
+            for exchanged in linked.values():
                 exchanged.check()
             found[:, number] = sums[:, 0]
             self._reach(slices, step - 1, step)
@@ -229,15 +229,12 @@ class ProgramStepper(Stepper):
                 between.append(InterpretedLayer(at.call.layer, bounds, drives))
             mine = [one.slice for one in slices]
             sections = self.compiled.sections(space, mine, *pairwise(ends))
-            links = {
-                self.tables.array(key): link(
-                    one, self.bound.signals.features, self.bound.lanes.start, len(slices), space
-                )
-                for key, one in self.tables.links.items()
-            }
-            for number, made in links.items():
-                made.place(sections, number)
-            self._joined[space] = known = Joined(slices, sections, between, links)
+            features, tag = self.bound.signals.features, self.bound.lanes.start
+            found = links(self.tables.links, features, tag, len(slices), space)
+            linked = {self.tables.array(key): one for key, one in found.items()}
+            for number, one in linked.items():
+                one.place(sections, number)
+            self._joined[space] = known = Joined(slices, sections, between, linked)
         return known
 
     @staticmethod

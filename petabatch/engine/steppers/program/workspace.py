@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import Any
 
 import numpy as np
@@ -82,6 +82,9 @@ class Workspace:
         """Scratch that holds nothing between operations, by number."""
         self._more: list[tuple[np.ndarray, list[np.ndarray]]] = []
         """Tables of arrays of further threads, and their own scratch."""
+        self.links: dict[Hashable, Any] = {}
+        """What ranks exchange in steps on this thread, and the buffers for it; see `links.py`."""
+        self.buffers: dict[Hashable, Any] = {}
         self._products: dict[Patches, tuple[Shape, Scratch, Any]] = {}
 
     def _own(self, tables: Tables, key: str) -> np.ndarray:
