@@ -138,7 +138,10 @@ class Comm(Sums, Protocol):
     def messages(
         self, sent: Mapping[int, np.ndarray], received: Mapping[int, np.ndarray], tag: int
     ) -> Messages:
-        """Return the messages of such an exchange, for compiled code to make them again and again."""
+        """Return the messages of such an exchange, for compiled code to make them again and again.
+
+        Their tags are others than those of `exchange`.
+        """
 
     def split(self, group: int) -> Comm:
         """Return the communicator of the ranks that passed the same `group`, in the same order."""

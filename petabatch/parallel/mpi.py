@@ -196,7 +196,7 @@ class MPI:
         # MPI matches the collectives of a communicator by their order. Non-blocking ones get a communicator
         # of their own, so that ranks may start them on either side of a barrier.
         self._background = self._world.Dup()
-        self._exchange = self._world.Dup()
+        self._exchange, self._steps = self._world.Dup(), self._world.Dup()
         self._buffers = threading.local()
         self.rank: int = self._world.rank
         self.size: int = self._world.size
@@ -310,7 +310,7 @@ class MPI:
         self, sent: Mapping[int, np.ndarray], received: Mapping[int, np.ndarray], tag: int
     ) -> Messages:
         """Return messages that compiled code makes; see `Comm`."""
-        return PersistentMessages(self._mpi, self._exchange, sent, received, tag, self._in_steps)
+        return PersistentMessages(self._mpi, self._steps, sent, received, tag, self._in_steps)
 
     def _received(self, part: np.ndarray, ranks: Sequence[int]) -> dict[int, np.ndarray]:
         """Return this thread's buffers for the parts of other ranks."""

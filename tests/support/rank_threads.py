@@ -170,7 +170,8 @@ class Thread(Serial):
     def messages(
         self, sent: Mapping[int, np.ndarray], received: Mapping[int, np.ndarray], tag: int
     ) -> ThreadMessages:
-        return ThreadMessages(lambda: self.exchange(sent, received, tag), len(sent) + len(received))
+        own = -1 - tag  # others than those of `exchange`
+        return ThreadMessages(lambda: self.exchange(sent, received, own), len(sent) + len(received))
 
     def counter(self) -> Counted:
         self._met += 1

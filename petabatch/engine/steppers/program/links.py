@@ -27,9 +27,10 @@ class Link:
         self._table = np.array([messages.table.ctypes.data, *addresses], np.int64)
 
     def place(self, sections: Sequence[Section], number: int) -> None:
-        """Let the program find the link by the number of its array."""
+        """Let the program find the link by the number of its array, on whichever thread."""
         for section in sections:
-            section.arrays[:, number] = self._table.ctypes.data, self._table.size, 1
+            for arrays in (section.arrays, section.addresses):
+                arrays[:, number] = self._table.ctypes.data, self._table.size, 1
 
     def check(self) -> None:
         """Raise the error that has ended the messages."""
@@ -41,10 +42,15 @@ def links(
 ) -> dict[str, Link]:
     """Return the links of a program, by their arrays, for slices that are advanced together on a thread.
 
-    Steps of different slices at the same time have different tags. Links last as long as the thread, also
-    where a slice gets another stepper in each step; those of different tags share their buffers.
+    Steps of different slices at the same time have different tags, and so have operations of a step, which
+    threads may make side by side. Links last as long as the thread, also where a slice gets another stepper
+    in each step; those of different slices share their buffers.
     """
-    return {key: _link(key, one, features, tag, slices, space) for key, one in program.items()}
+    first = tag * len(program)
+    return {
+        key: _link(key, one, features, first + number, slices, space)
+        for number, (key, one) in enumerate(program.items())
+    }
 
 
 def _link(
