@@ -196,7 +196,9 @@ class MPI:
         # MPI matches the collectives of a communicator by their order. Non-blocking ones get a communicator
         # of their own, so that ranks may start them on either side of a barrier.
         self._background = self._world.Dup()
-        self._exchange, self._steps = self._world.Dup(), self._world.Dup()
+        self._exchange = self._world.Dup()
+        # All ranks share no slices: steps send messages in groups of them.
+        self._steps = self._exchange if parent is None else self._world.Dup()
         self._buffers = threading.local()
         self.rank: int = self._world.rank
         self.size: int = self._world.size
