@@ -61,9 +61,6 @@ class Features(Protocol):
     def add(self, part: Array) -> Array:
         """Return the sum of the parts of all ranks of the group; collective."""
 
-    def add_parts(self, part: np.ndarray, total: np.ndarray, tag: int) -> None:
-        """Set `total` to the sum of the parts of all ranks of the group; collective for each `tag`."""
-
     def add_shares(self, share: np.ndarray, total: np.ndarray, tag: int) -> None:
         """Set `total` to the sum of what each rank of the group measures; collective for each `tag`."""
 
@@ -136,10 +133,6 @@ class AllFeatures:
     def add(self, part: Array) -> Array:
         """Return the sum, which is whole."""
         return part
-
-    def add_parts(self, part: np.ndarray, total: np.ndarray, tag: int) -> None:
-        """Copy the sum, which is whole."""
-        total[...] = part
 
     def add_shares(self, share: np.ndarray, total: np.ndarray, tag: int) -> None:
         """Copy what is measured of the whole."""

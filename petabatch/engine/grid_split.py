@@ -76,10 +76,6 @@ class GridSplit:
         """Return the sum over features; collective."""
         return self._features.add(part)
 
-    def add_parts(self, part: np.ndarray, total: np.ndarray, tag: int) -> None:
-        """Set `total` to the sum over features; collective for each `tag`."""
-        self._features.add_parts(part, total, tag)
-
     def add_shares(self, share: np.ndarray, total: np.ndarray, tag: int) -> None:
         """Set `total` to the sum over features and tiles; collective for each `tag`."""
         of_tile = np.empty_like(share)

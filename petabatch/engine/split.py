@@ -115,10 +115,6 @@ class Split:
         """Return the sum of the parts of all ranks of the group; collective."""
         return module_of(part).asarray(self.group.sum_in_order(np.ascontiguousarray(host(part))))
 
-    def add_parts(self, part: np.ndarray, total: np.ndarray, tag: int) -> None:
-        """Set `total` to the sum of the parts of all ranks of the group; collective for each `tag`."""
-        self.group.add_parts(part, total, tag)
-
     def add_shares(self, share: np.ndarray, total: np.ndarray, tag: int) -> None:
         """Set `total` to the sum of what each rank has of a measurement; collective for each `tag`."""
         self.group.add_parts(share, total, tag)
@@ -256,7 +252,7 @@ class _WholeReading:
         delivered = self._read.through(connection, split.part_of_layer(via.pre, activity))
         if split.joins(via.pre, via.post):
             total = np.empty(delivered.shape, delivered.dtype)
-            split.add_parts(np.ascontiguousarray(host(delivered)), total, self._tag)
+            split.group.add_parts(np.ascontiguousarray(host(delivered)), total, self._tag)
             return module_of(delivered).asarray(total)
         return split.layer(via.post, delivered, self._tag)
 
