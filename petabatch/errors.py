@@ -29,6 +29,8 @@ class PetabatchError(Exception):
     """Base class of all petabatch exceptions; `exit_code` is the exit code of the command line."""
 
     exit_code = 1
+    refused: bool = False
+    """It refuses what was asked of a run, which stays as it is: the log of the run says nothing of it."""
     on_all_ranks = False
     """Whether all ranks of a program under MPI have this error."""
 
@@ -120,6 +122,7 @@ class AlreadyDone(RunDirectoryError):
     """A run that is to be resumed has reached its end; of its directory only unfinished files are removed."""
 
     on_all_ranks = True
+    refused = True
 
 
 class StorageError(PetabatchError):

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 
-from petabatch.errors import AlreadyDone, PartError, PetabatchError, printable
+from petabatch.errors import PartError, PetabatchError, printable
 from petabatch.threads import SharedContext
 
 log = logging.getLogger("petabatch")
@@ -124,7 +124,8 @@ def to_file(path: Path, rank: int) -> Iterator[None]:
     """Also log everything to `path`, or, on ranks other than 0, to a file of their own next to it.
 
     What other threads log, as where each makes a run, goes to the files of their own runs. An exception that
-    ends the block is logged, too, unless it is AlreadyDone: the console on which it is printed may be gone.
+    ends the block is logged, too, since the console on which it is printed may be gone, but not one that has
+    refused what was asked of the run.
     Handlers, also those of a program that uses this package, get what they would get without the file.
     """
     target = path if rank == 0 else path.with_suffix(f".rank{rank}{path.suffix}")
@@ -135,9 +136,9 @@ def to_file(path: Path, rank: int) -> Iterator[None]:
         before = _OWN.set(file)
         try:
             yield
-        except AlreadyDone:
-            raise
         except BaseException as error:
+            if isinstance(error, PetabatchError) and error.refused:
+                raise
             plain = isinstance(error, PetabatchError) and not isinstance(error, PartError)
             text = str(error) if plain else "".join(traceback.format_exception(error))
             file.handle(log.makeRecord(log.name, logging.ERROR, "", 0, text, (), None))

@@ -25,7 +25,7 @@ from petabatch.engine.engine import Engine
 from petabatch.engine.evaluation import Evaluation
 from petabatch.engine.gpu.choose import require
 from petabatch.engine.images import log_notes
-from petabatch.errors import AlreadyDone, InputFileError, Problem
+from petabatch.errors import AlreadyDone, InputError, InputFileError, PetabatchError, Problem
 from petabatch.logs import log, shown, to_file
 from petabatch.network.advice import log_advice
 from petabatch.parallel.comm import Comm
@@ -211,12 +211,13 @@ def resume(
                     refuse_unnamed(directory)
                 comm.barrier()
                 with shared_errors(comm):
-                    loaded = _reload(directory, device, parts, changed_input, objects)
+                    with _refusing():
+                        loaded = _reload(directory, device, parts, changed_input, objects)
                     assert_same_software(comm, loaded)
                     if directory.in_waves:
                         resume_waves(directory, loaded, comm, changed_input, retry_failed, threads, quiet)
                         return open_results(directory.path)
-                    with _inputs_in_place():
+                    with _refusing(), _inputs_in_place():
                         loaded, assembly = assembled(loaded, comm, threads)
                         engine = open_engine(loaded, assembly)
                         evaluation = open_evaluation(engine, loaded)
@@ -310,6 +311,16 @@ def _resume(
             session.checkpoint()
         session.run(quiet, flag)
         return open_results(directory.path)
+
+
+@contextmanager
+def _refusing() -> Iterator[None]:
+    """Mark errors of what a run is asked to go on with, such as ranks; files that are missing are its own."""
+    try:
+        yield
+    except PetabatchError as error:
+        error.refused = not isinstance(error, InputError)
+        raise
 
 
 @contextmanager

@@ -99,7 +99,7 @@ class Assembly:
         """What this rank has of its slices; collective."""
         rows, split = self.network.parallel.rows > 1, self.network.parallel.features > 1
         if rows:
-            return (GridSplit if split else RowSplit)(self.plan, self.place)
+            return GridSplit.at(self.place, self.plan) if split else RowSplit(self.plan, self.place)
         return FeatureSplit(self.plan, self.place.group) if split else AllFeatures(self.plan)
 
     @property

@@ -47,10 +47,11 @@ def _part(network: Network, split: frozenset[str], group: Comm) -> Network:
         if connection.operation == "copy" and ends[0] != ends[1]:
             connections[name] = _range(connection, network.layers[connection.post].shape[2], ends[0], group)
             continue
-        if connection.owner is not None and connection.pre in split:
-            init, learn = portion(connection.owner.init, -4, group), connection.owner.learn
+        if connection.owner is not None and any(ends):
+            axis = -4 if ends[0] else -1  # of the features of the pre or of the post layer
+            init, learn = portion(connection.owner.init, axis, group), connection.owner.learn
             if learn is not None:
-                starts = {key: portion(one, -4, group) for key, one in learn.starts.values()}
+                starts = {key: portion(one, axis, group) for key, one in learn.starts.values()}
                 learn = learn.model_copy(update=starts)
             connection = connection.model_copy(update={"init": init, "learn": learn})
         connections[name] = connection

@@ -28,6 +28,8 @@ class Features(Protocol):
     """The ranks that share the slices."""
     tiles: Comm
     """The ranks that have the tiles of these slices, in their order, each with the same features."""
+    adders: Comm
+    """The ranks whose partial sums make the whole ones: those that have other features of the same rows."""
     terms: int
     """Products of a slice that an exact sum adds up, in different ranks."""
     together: bool
@@ -47,11 +49,17 @@ class Features(Protocol):
     def surrounded(self, fine: Array, p: Patches, tag: int) -> tuple[Array, Patches]:
         """Return a layer with all that patches reach of it, and their geometry on it; collective."""
 
+    def overlapping(self, p: Patches) -> Patches:
+        """Return the geometry of patches that are added up, with all rows that they reach."""
+
+    def own_rows(self, wide: Array, p: Patches, tag: int) -> Array:
+        """Return this rank's rows of what patches add up to, with what others have for them; collective."""
+
+    def cuts_patches(self, connection: str) -> bool:
+        """Return whether ranks have parts of the same patches of a connection, those onto their features."""
+
     def add(self, part: Array) -> Array:
         """Return the sum of the parts of all ranks of the group; collective."""
-
-    def add_parts(self, part: np.ndarray, total: np.ndarray, tag: int) -> None:
-        """Set `total` to the sum of the parts of all ranks of the group; collective for each `tag`."""
 
     def add_shares(self, share: np.ndarray, total: np.ndarray, tag: int) -> None:
         """Set `total` to the sum of what each rank of the group measures; collective for each `tag`."""
@@ -92,6 +100,7 @@ class AllFeatures:
         self.plan = self.whole_plan = plan
         self.group: Comm = Serial()
         self.tiles: Comm = self.group
+        self.adders: Comm = self.group
 
     def of(self, plan: Plan) -> Features:
         """Return all features of another network."""
@@ -109,13 +118,21 @@ class AllFeatures:
         """Return the layer, which is whole."""
         return fine, p
 
+    def overlapping(self, p: Patches) -> Patches:
+        """Return the geometry: all rows are here."""
+        return p
+
+    def own_rows(self, wide: Array, p: Patches, tag: int) -> Array:
+        """Return all rows."""
+        return wide
+
+    def cuts_patches(self, connection: str) -> bool:
+        """Return False: patches are whole."""
+        return False
+
     def add(self, part: Array) -> Array:
         """Return the sum, which is whole."""
         return part
-
-    def add_parts(self, part: np.ndarray, total: np.ndarray, tag: int) -> None:
-        """Copy the sum, which is whole."""
-        total[...] = part
 
     def add_shares(self, share: np.ndarray, total: np.ndarray, tag: int) -> None:
         """Copy what is measured of the whole."""

@@ -26,29 +26,27 @@ from petabatch.variable import Array
 class GridSplit:
     """A part of the features of a tile; rank of the part = row rank * features + feature rank."""
 
-    def __init__(self, whole: Plan, place: Grid) -> None:
-        """Split the groups of ranks that share slices; collective."""
+    def __init__(self, rows: RowSplit, features: FeatureSplit, group: Comm) -> None:
+        """Take the tile, the part of its features, and the ranks that share its slices."""
+        self._rows, self._features, self.group = rows, features, group
+        self.plan, self.whole_plan = features.plan, rows.whole_plan
+        self.terms, self.together = rows.terms, features.together
+        self.tiles, self.adders = rows.tiles, features.adders
+        self.writes = rows.writes and features.writes
+
+    @classmethod
+    def at(cls, place: Grid, whole: Plan) -> GridSplit:
+        """Return the part of a rank at its place; collective, since it splits groups of ranks."""
         features = whole.graph.network.parallel.features
         mine, rank = place.group, place.group.rank
         learners, tiles = place.world.split(rank % features), mine.split(rank % features)
-        self._rows = RowSplit(whole, Grid(learners, place.batch, tiles))
-        self._features = FeatureSplit(self._rows.plan, mine.split(rank // features))
-        self._place = place
-        self._of_both(whole)
-
-    def _of_both(self, whole: Plan) -> None:
-        rows, features = self._rows, self._features
-        self.plan, self.whole_plan, self.group = features.plan, whole, self._place.group
-        self.terms, self.together, self.tiles = rows.terms, features.together, rows.tiles
-        self.writes = rows.writes and features.writes
+        rows = RowSplit(whole, Grid(learners, place.batch, tiles))
+        return cls(rows, FeatureSplit(rows.plan, mine.split(rank // features)), mine)
 
     def of(self, plan: Plan) -> GridSplit:
         """Return the same part of another network."""
-        other = object.__new__(GridSplit)
-        other._place, other._rows = self._place, self._rows.of(plan)
-        other._features = self._features.of(other._rows.plan)
-        other._of_both(plan)
-        return other
+        rows = self._rows.of(plan)
+        return GridSplit(rows, self._features.of(rows.plan), self.group)
 
     def joins(self, pre: str, post: str) -> bool:
         """Return whether what a connection delivers is a partial sum over features."""
@@ -62,13 +60,21 @@ class GridSplit:
         """Return a layer with the rows of the next tiles that patches reach, and their geometry on it."""
         return self._rows.surrounded(fine, p, tag)
 
+    def overlapping(self, p: Patches) -> Patches:
+        """Return the geometry of patches that are added up, with rows of the next tiles."""
+        return self._rows.overlapping(p)
+
+    def own_rows(self, wide: Array, p: Patches, tag: int) -> Array:
+        """Return this rank's rows of what patches add up to, with what others have for them."""
+        return self._rows.own_rows(wide, p, tag)
+
+    def cuts_patches(self, connection: str) -> bool:
+        """Return whether ranks have parts of the same patches of a connection."""
+        return self._features.cuts_patches(connection)
+
     def add(self, part: Array) -> Array:
         """Return the sum over features; collective."""
         return self._features.add(part)
-
-    def add_parts(self, part: np.ndarray, total: np.ndarray, tag: int) -> None:
-        """Set `total` to the sum over features; collective for each `tag`."""
-        self._features.add_parts(part, total, tag)
 
     def add_shares(self, share: np.ndarray, total: np.ndarray, tag: int) -> None:
         """Set `total` to the sum over features and tiles; collective for each `tag`."""

@@ -16,9 +16,10 @@ import numpy as np
 from petabatch.engine.split import Split, portion
 from petabatch.geometry import Axis, Patches
 from petabatch.network.plan import Plan
+from petabatch.network.tiles import with_overlap
 from petabatch.parallel.comm import Comm
 from petabatch.parallel.grid import Grid
-from petabatch.parallel.neighbours import Borders
+from petabatch.parallel.neighbours import added, surrounded
 from petabatch.spec.images import ImageStream, Shown
 from petabatch.spec.network import Network, Parallel
 from petabatch.spec.parts import Layer, Source
@@ -49,21 +50,28 @@ class RowSplit(Split):
         y, group = p.y, self.group
         if not (y.before or y.after):
             return fine, p
-        first, last = y.before, y.before + y.fine
-        wide = np.zeros((len(fine), last + y.after, *fine.shape[2:]), fine.dtype)
-        wide[:, first:last] = fine
-        Borders(group, len(fine), y.fine, fine.shape[2:], y.before, y.after).fill(wide, tag)
-        # What is beyond the edge of the image is no row of any tile.
-        begin = 0 if group.rank > 0 else first
-        end = len(wide[0]) if group.rank + 1 < group.size else last
-        axis = Axis(y.coarse, end - begin, y.stride, y.size, lead=first - begin)
-        return np.ascontiguousarray(wide[:, begin:end]), replace(p, y=axis)
+        wide = surrounded(group, fine, y.before, y.after, tag)
+        lead = y.before if group.rank > 0 else 0  # beyond the edge of the image is no row of any tile
+        return wide, replace(p, y=Axis(y.coarse, wide.shape[1], y.stride, y.size, lead=lead))
+
+    def overlapping(self, p: Patches) -> Patches:
+        """Return the geometry of patches that are added up, with rows of the next tiles."""
+        return with_overlap(p, p.y.before, p.y.after)
+
+    def own_rows(self, wide: Array, p: Patches, tag: int) -> Array:
+        """Return this rank's rows of what patches add up to, with what others have for them.
+
+        Collective for each `tag`.
+        """
+        if not (p.y.before or p.y.after):
+            return wide
+        return added(self.group, wide, p.y.before, p.y.after, tag)
 
 
 class _TileStream(ImageStream):
     """The rows of a tile of the images of a source, which is read by one thread at a time.
 
-    So there is one whole image at a time, however many are read ahead.
+    So there is one whole image at a time where a source has no rows alone, however many are read ahead.
     """
 
     def __init__(self, whole: ImageStream, rows: slice) -> None:
@@ -71,9 +79,9 @@ class _TileStream(ImageStream):
         self.displays, self.forward, self.files = whole.displays, whole.forward, whole.files
 
     def __call__(self, slice_: int, display: int) -> np.ndarray:
-        """Return the rows, in memory of their own: the whole image is let go."""
+        """Return the rows."""
         with self._lock:
-            return self._whole(slice_, display)[self._rows].copy()
+            return self._whole.rows(slice_, display, self._rows)
 
     @property
     def notes(self) -> Sequence[str]:
@@ -141,9 +149,9 @@ class _TileSource(Source):
         return bool(self.whole.resets)
 
     def nbytes(self, shape: tuple[int, int, int]) -> int:
-        """Return the bytes that reading whole images keeps in memory, with one of them, also in float64."""
+        """Return the bytes that reading images keeps in memory, with what rows take beyond themselves."""
         whole = self._of_all(shape)
-        return int(self.whole.nbytes(whole)) + int(np.prod(whole)) * (4 + 8)
+        return int(self.whole.nbytes(whole)) + int(self.whole.nbytes_of_rows(whole))
 
     def _of_all(self, shape: tuple[int, int, int]) -> tuple[int, int, int]:
         return shape[0] * self.parts, *shape[1:]

@@ -67,15 +67,10 @@ class Signals:
 
     def through(self, connection: str, activity: Array) -> Array:
         """Return what a connection would deliver of this activity, with its present weights."""
-        via, wiring = self.graph.network.connections[connection], self.graph.wirings[connection]
-        patches = self._weights(connection)
+        via = self.graph.network.connections[connection]
         # This activity need not be an image's, so nothing is known beyond its edge.
         border = "zero" if via.pre in self.margins else self.graph.border(via.pre)
-        link = wiring.link
-        if link is not None and not link.scatter:
-            activity, p = self.features.surrounded(activity, link.patches, self._tag)
-            wiring = replace(wiring, link=replace(link, patches=p))
-        return via.strength * via.deliver(self.kernels, wiring, activity, border, patches)
+        return via.strength * self._delivered(connection, activity, border, self._weights(connection))
 
     def product(self, weights: str, step: int, known: KnownProduct) -> None:
         """Compute what an update of `weights` sums over slices, wherever these weights are used and learn.
@@ -109,13 +104,27 @@ class Signals:
                 carried = self.arrays[f"layers/{pre}/{connection.carries}"]
                 return connection.deliver(self.kernels, wiring, carried, "zero", None)
             patches = {**weights(), "step": step} if pending else weights()
-            return connection.deliver(
-                self.kernels, wiring, history.at(seen), self._border(pre, seen), patches
-            )
+            return self._delivered(edge.name, history.at(seen), self._border(pre, seen), patches)
 
         if self.features.joins(pre, connection.post):
             return lambda step: self.features.add(arrival(step))
         return arrival
+
+    def _delivered(self, name: str, activity: Array, border: Border, patches: Any) -> Array:
+        """Return what a connection delivers of an activity to the post layer, as much as there is here."""
+        connection, wiring = self.graph.network.connections[name], self.graph.wirings[name]
+        link = wiring.link
+        if link is None:
+            return connection.deliver(self.kernels, wiring, activity, border, patches)
+        p = whole = link.patches
+        if link.scatter:
+            p = self.features.overlapping(whole)
+        else:
+            activity, p = self.features.surrounded(activity, whole, self._tag)
+        if p is not whole:
+            wiring = replace(wiring, link=replace(link, patches=p))
+        found = connection.deliver(self.kernels, wiring, activity, border, patches)
+        return self.features.own_rows(found, whole, self._tag) if link.scatter else found
 
     def _border(self, layer: str, step: int) -> Border:
         """Return what connections see beyond the edge of a layer, at the activity of `step`."""

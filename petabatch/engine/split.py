@@ -26,6 +26,9 @@ from petabatch.spec.parts import Reading
 from petabatch.spec.weights import Initial
 from petabatch.variable import Array, host, module_of
 
+PRE_FEATURE = 2
+"""The axis of weights `[ky, kx, nf_pre, nyp, nxp, nf_post]` before those of a patch."""
+
 
 class Cut(NamedTuple):
     """How an array is split over the ranks of a group."""
@@ -35,6 +38,10 @@ class Cut(NamedTuple):
     """Places from where a part begins to where the next one does."""
     length: int
     """Of a part."""
+
+    def whole(self, ranks: int) -> int:
+        """Return the length of the whole."""
+        return (ranks - 1) * self.step + self.length
 
     def part(self, array: np.ndarray, rank: int) -> np.ndarray:
         """Return the part of a rank of an array with one more leading axis."""
@@ -57,6 +64,7 @@ class Split:
         """Take the layers that are split, and the network of this rank."""
         self.group = group
         self.tiles: Comm = Serial()
+        self.adders: Comm = group
         self.layers = layers
         self.whole_plan = whole
         self.writes = group.rank == 0
@@ -90,13 +98,22 @@ class Split:
         """Return a layer with all that patches reach of it, and their geometry on it."""
         return fine, p
 
+    def overlapping(self, p: Patches) -> Patches:
+        """Return the geometry of patches that are added up, with all rows that they reach."""
+        return p
+
+    def own_rows(self, wide: Array, p: Patches, tag: int) -> Array:
+        """Return this rank's rows of what patches add up to, with what others have for them."""
+        return wide
+
+    def cuts_patches(self, connection: str) -> bool:
+        """Return whether ranks have parts of the same patches of a connection, those onto their features."""
+        cut = self._cuts[f"connections/{connection}/weights"]
+        return cut is not None and cut.axis > PRE_FEATURE
+
     def add(self, part: Array) -> Array:
         """Return the sum of the parts of all ranks of the group; collective."""
         return module_of(part).asarray(self.group.sum_in_order(np.ascontiguousarray(host(part))))
-
-    def add_parts(self, part: np.ndarray, total: np.ndarray, tag: int) -> None:
-        """Set `total` to the sum of the parts of all ranks of the group; collective for each `tag`."""
-        self.group.add_parts(part, total, tag)
 
     def add_shares(self, share: np.ndarray, total: np.ndarray, tag: int) -> None:
         """Set `total` to the sum of what each rank has of a measurement; collective for each `tag`."""
@@ -118,7 +135,7 @@ class Split:
     def layer(self, name: str, part: Array, tag: int) -> Array:
         """Return a whole layer, `[lanes, ny, nx, nf]`, from the parts of all ranks; collective."""
         cut = self._layer_cuts[name]
-        return part if cut is None or cut.axis >= part.ndim - 1 else self._whole_of(part, cut.axis + 1, tag)
+        return part if cut is None or cut.axis >= part.ndim - 1 else self._whole_of(part, cut, tag)
 
     def part_of_layer(self, name: str, whole: Array) -> Array:
         """Return this rank's part of a layer, `[lanes, ny, nx, nf]`."""
@@ -133,21 +150,28 @@ class Split:
         found: dict[str, Array] = {}
         for name, array in arrays.items():
             cut = self._cuts[f"connections/{connection}/{name}"]
-            found[name] = array if cut is None else self._whole_of(array, cut.axis + 1, tag)
+            found[name] = array if cut is None else self._whole_of(array, cut, tag)
         yield found
         for name, array in arrays.items():
             cut = self._cuts[f"connections/{connection}/{name}"]
             if cut is not None:
                 array[...] = cut.part(found[name], self.group.rank)
 
-    def _whole_of(self, part: Array, axis: int, tag: int) -> Array:
-        """Return an array with the parts of all ranks along an axis; collective for each `tag`."""
-        shape = list(part.shape)
-        shape[axis] *= self.group.size
-        mine, total = np.zeros(shape, part.dtype), np.empty(shape, part.dtype)
-        np.split(mine, self.group.size, axis)[self.group.rank][...] = host(part)
-        self.group.add_parts(mine, total, tag)
-        return module_of(part).asarray(total)
+    def _whole_of(self, part: Array, cut: Cut, tag: int) -> Array:
+        """Return an array from the parts of all ranks; collective for each `tag`.
+
+        Each part is sent once to each other rank, and one at a time is kept beside the whole.
+        """
+        mine, group = np.ascontiguousarray(host(part)), self.group
+        shape = list(mine.shape)
+        shape[cut.axis + 1] = cut.whole(group.size)
+        whole, received = np.empty(shape, mine.dtype), np.zeros_like(mine)
+        cut.part(whole, group.rank)[...] = mine
+        for shift in range(1, group.size):
+            to, source = (group.rank + shift) % group.size, (group.rank - shift) % group.size
+            group.exchange({to: mine}, {source: received}, tag)
+            cut.part(whole, source)[...] = received
+        return module_of(part).asarray(whole)
 
     def part(self, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Return this rank's part of the arrays of a checkpoint, each with its leading axis."""
@@ -228,7 +252,7 @@ class _WholeReading:
         delivered = self._read.through(connection, split.part_of_layer(via.pre, activity))
         if split.joins(via.pre, via.post):
             total = np.empty(delivered.shape, delivered.dtype)
-            split.add_parts(np.ascontiguousarray(host(delivered)), total, self._tag)
+            split.group.add_parts(np.ascontiguousarray(host(delivered)), total, self._tag)
             return module_of(delivered).asarray(total)
         return split.layer(via.post, delivered, self._tag)
 

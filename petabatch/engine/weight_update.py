@@ -40,7 +40,7 @@ def change(
     owner = graph.plastic[name]
     assert owner.learn is not None
     with ExitStack() as stack:
-        if learns_together(owner):
+        if learns_together(owner) or features.cuts_patches(name):
             mine, sums = (
                 stack.enter_context(features.all_of(name, arrays, owners[0])) for arrays in (mine, sums)
             )
@@ -106,7 +106,7 @@ def normalise(
         due = rule.at_start if changed is None else rule.at_updates and not touched.isdisjoint(members)
         if due:
             each = {member: arrays[f"connections/{member}/weights"] for member in members}
-            if normalised_together(rule):
+            if normalised_together(rule) or any(map(features.cuts_patches, members)):
                 with ExitStack() as stack:
                     for member, weights in each.items():
                         whole = stack.enter_context(features.all_of(member, {"weights": weights}, tag))

@@ -1,8 +1,9 @@
 """Feature parallelism, `[parallel] features`: the layers that are split over ranks, and what prevents it.
 
 A layer answers `splittable` where its units do not depend on each other. Its features can be split over ranks
-if it acts on others through sums over features or one to one. All other layers and connections are computed
-on every rank of a group. Updates of weights that couple features have those of all ranks for their time.
+if it acts on others through sums over features or one to one; each of them has the weights of its own. All
+other layers and connections are computed on every rank of a group. Updates of weights that couple features
+have those of all ranks for their time.
 `engine/split.py` makes the parts.
 """
 
@@ -90,22 +91,27 @@ def _layers(network: Network, split: frozenset[str]) -> Iterator[tuple[str, str]
 def _connection(network: Network, connection: Connection, split: frozenset[str]) -> Iterator[tuple[str, str]]:
     ends, operation = (connection.pre in split, connection.post in split), connection.operation
     if operation == "copy":
-        pass
-    elif ends == (True, True):
+        return
+    if ends == (True, True):
         yield "", "it connects all features of one split layer to all features of another"
-    elif ends == (True, False) and operation != "forward":
-        yield "", "outgoing connections of a split layer must be identity, conv or clone"
-    elif ends == (False, True) and operation != "transposed":
-        yield (
-            "",
-            "incoming connections of a split layer must be identity, or the transpose of an outgoing one",
-        )
-    if connection.borrows is not None:
-        owner = network.connections.get(connection.borrows)
-        if connection.learns_against in split:
-            yield ".error", "learning would multiply with all features of a split layer"
-        if owner is not None and (owner.pre in split) != (ends[0] or ends[1]):
+    elif any(ends) and operation not in ("forward", "transposed"):
+        yield "", "split layers are connected by identities, conv, clone and transpose"
+    lent = network.connections.get(connection.borrows or "")
+    if lent is not None:
+        of_weights = lent.pre in split, lent.post in split
+        if ends != (of_weights if operation == "forward" else of_weights[::-1]):
             yield ".of", "its weights and its layers are split differently"
     weighted = connection.owner
-    if weighted is not None and weighted.learn is not None and weighted.learn.against in split:
-        yield ".learn", f"the rule multiplies with all features of {weighted.learn.against}, which is split"
+    if weighted is not None and weighted.learn is not None:
+        yield from _product(".learn", weighted.learn.against, connection.post, split)
+    yield from _product(".error", connection.learns_against, connection.post, split)
+
+
+def _product(key: str, against: str | None, post: str, split: frozenset[str]) -> Iterator[tuple[str, str]]:
+    """Yield why weights onto a layer cannot learn from products with another one."""
+    if against is None or (against in split) == (post in split):
+        return
+    if post in split:
+        yield key, f"the rule multiplies with {against}, which is not split as {post} is"
+    else:
+        yield key, f"the rule multiplies with all features of {against}, which is split"

@@ -39,7 +39,7 @@ def row_tiles(one: Operation) -> int:
 
 def side_by_side(graph: Graph, program: Program) -> tuple[tuple[Operation, ...], ...]:
     """Return the operations that are worth being shared by threads, stage by stage."""
-    if program.interpreted or program.joined:
+    if program.interpreted:
         return ()
     found: dict[int, list[Operation]] = {}
     if all(_multiply_adds(one) < _WORTH for one in program.operations):

@@ -11,12 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+import numpy as np
+
 from petabatch.errors import Problem
 from petabatch.geometry import Axis, Patches
 from petabatch.network.possible_parts import divisors, hint, with_parts
 from petabatch.network.slices import own_values
 from petabatch.spec.network import Network
-from petabatch.spec.parts import Connection, Probe, Wiring
+from petabatch.spec.parts import Connection, Wiring
 
 
 def with_overlap(p: Patches, before: int, after: int) -> Patches:
@@ -35,28 +37,20 @@ def check_tiles(network: Network, wirings: Mapping[str, Wiring], problems: list[
         rows = divisors(layer.shape[0] for layer in network.layers.values())
         possible = [n for n in rows if not any(_obstacles(with_parts(network, "rows", n), wirings))]
         one = hint("rows", ranks, possible)
-        problems += [Problem(key, reason, hint=one) for key, reason in obstacles]
+        problems += [replace(obstacle, hint=one) for obstacle in obstacles]
 
 
-def _obstacles(network: Network, wirings: Mapping[str, Wiring]) -> Iterator[tuple[str, str]]:
-    yield from _run(network)
-    yield from _layers(network)
+def _obstacles(network: Network, wirings: Mapping[str, Wiring]) -> Iterator[Problem]:
+    for key, reason in (*_run(network), *_layers(network)):
+        yield Problem(key, reason)
     for name, connection in network.connections.items():
-        for key, reason in _connection(network, name, connection, wirings):
-            yield f"connections.{name}{key}", reason
-    for name, probe in network.probes.items():
-        for reason in _probe(probe, wirings):
-            yield f"probes.{name}", reason
+        for found in _connection(network, name, connection, wirings):
+            yield replace(found, key=f"connections.{name}{found.key}")
 
 
 def _run(network: Network) -> Iterator[tuple[str, str]]:
-    run = network.run
-    if run.kernel == "array":
-        yield "run.kernel", "tiles exchange rows within compiled steps, which this kernel has not"
-    if run.precision != "float32":
-        yield "run.precision", "tiles exchange rows within compiled steps, which are float32"
-    if run.device == "gpu":
-        yield "run.device", "tiles exchange rows within compiled steps on the CPU"
+    if network.run.device == "gpu":
+        yield "run.device", "tiles exchange rows between processes on the CPU"
 
 
 def _layers(network: Network) -> Iterator[tuple[str, str]]:
@@ -75,40 +69,41 @@ def _layers(network: Network) -> Iterator[tuple[str, str]]:
 
 def _connection(
     network: Network, name: str, connection: Connection, wirings: Mapping[str, Wiring]
-) -> Iterator[tuple[str, str]]:
+) -> Iterator[Problem]:
+    """Yield obstacles, with keys of the connection."""
     if connection.operation == "copy":
         return
     if connection.operation not in ("forward", "transposed"):
-        yield "", "tiles exchange rows for identities, conv, clone and transpose"
+        yield Problem("", "tiles exchange rows for identities, conv, clone and transpose")
         return
     owner = connection.owner
     if owner is not None and owner.mode not in ("extra_shared", "shared"):
-        yield ".mode", "each position has weights of its own"
+        yield Problem(".mode", "each position has weights of its own")
     elif owner is not None and owner.learn is not None and owner.mode != "extra_shared":
-        yield ".mode", "weights of one slice would be learned on several ranks"
+        yield Problem(".mode", "weights of one slice would be learned on several ranks")
     link = wirings[name].link if name in wirings else None
     if link is None:
         return
     p = link.patches
     if p.y.margin or p.x.margin:
         key = connection.pre if link.scatter else connection.post
-        yield "", f"units beyond the edge of {key}, whose border is not zero, have patches"
+        yield Problem("", f"units beyond the edge of {key}, whose border is not zero, have patches")
         return
-    rows = p.y.fine // network.parallel.rows
-    if max(p.y.before, p.y.after) > rows or p.y.size >= 2 * rows:
-        yield "", f"patches of {p.y.size} rows reach beyond the next tile, of {rows} rows"
-
-
-def _probe(probe: Probe, wirings: Mapping[str, Wiring]) -> Iterator[str]:
-    for name in probe.connections():
-        link = wirings[name].link if name in wirings else None
-        if link is not None and link.scatter:
-            yield f"it measures through {name}, which adds up patches of several tiles"
+    rows, least = p.y.fine // network.parallel.rows, max(p.y.before, p.y.after, p.y.size // 2 + 1)
+    if owner is not None and rows < least:
+        fine = connection.post if link.scatter else connection.pre
+        yield Problem(
+            ".patch",
+            "a patch is too large for tiles that exchange rows with the next ones alone",
+            f"patches of {p.y.size} rows on tiles of {rows} rows of {fine}",
+            f"tiles of at least {least} rows",
+        )
 
 
 def exchanged_rows(network: Network, wirings: Mapping[str, Wiring]) -> list[int]:
     """Return the bytes of each message to a neighbour in a step for a slice, at most."""
     known, layers = set[tuple[str, int, int]](), network.layers
+    size = np.dtype(network.run.precision).itemsize
     found = []
     for name, connection in network.connections.items():
         link = wirings[name].link
@@ -120,6 +115,6 @@ def exchanged_rows(network: Network, wirings: Mapping[str, Wiring]) -> list[int]
         once = (fine, reach, connection.delay)
         if reach and (link.scatter or once not in known):
             columns = p.x.fine if link.scatter else p.x.padded
-            found.append(reach * columns * layers[fine].shape[2] * 4)
+            found.append(reach * columns * layers[fine].shape[2] * size)
         known |= set() if link.scatter else {once}
     return found

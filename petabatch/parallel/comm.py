@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from petabatch.errors import ResourceError
+from petabatch.kernels.messages import PLACES
 from petabatch.variable import Array
 
 FOR_RANKS, COMMUNICATION = "waiting for ranks", "communication"
@@ -28,6 +29,16 @@ class Pending(Protocol):
 
     def wait(self) -> None:
         """Wait until it is done."""
+
+
+class Messages(Protocol):
+    """Messages between arrays that stay where they are, which compiled code sends and receives."""
+
+    table: np.ndarray
+    """What it does that with; see `petabatch.kernels.messages`."""
+
+    def check(self) -> None:
+        """Raise the error that has ended them."""
 
 
 class Ring(Protocol):
@@ -80,10 +91,14 @@ class Comm(Sums, Protocol):
     """Rank among those on the same host, from 0: the GPU it should use."""
     hosts: tuple[str, ...]
     """Host name of every rank."""
-    waiting: bool
-    """True while this rank waits for others inside a collective operation."""
-    waited: dict[str, float]
-    """Seconds that this rank has waited so far, by activity; nothing for a single rank."""
+
+    @property
+    def waiting(self) -> bool:
+        """True while this rank waits for others inside a collective operation."""
+
+    @property
+    def waited(self) -> dict[str, float]:
+        """Seconds that this rank has waited so far, by activity; nothing for a single rank."""
 
     def barrier(self) -> None:
         """Wait for all ranks."""
@@ -118,6 +133,14 @@ class Comm(Sums, Protocol):
         """Send arrays to ranks, and receive others from ranks, which send as many numbers.
 
         As in `add_parts`, several threads may be inside of it at once, each with a `tag` of its own.
+        """
+
+    def messages(
+        self, sent: Mapping[int, np.ndarray], received: Mapping[int, np.ndarray], tag: int
+    ) -> Messages:
+        """Return the messages of such an exchange, for compiled code to make them again and again.
+
+        Their tags are others than those of `exchange`.
         """
 
     def split(self, group: int) -> Comm:
@@ -159,6 +182,16 @@ class Done:
 
     def wait(self) -> None:
         """Return at once."""
+
+
+class NoMessages:
+    """The messages of a single process."""
+
+    def __init__(self) -> None:
+        self.table = np.zeros(PLACES, np.int64)
+
+    def check(self) -> None:
+        """Nothing goes wrong."""
 
 
 class Counted:
@@ -219,6 +252,12 @@ class Serial:
 
     def exchange(self, sent: Mapping[int, np.ndarray], received: Mapping[int, np.ndarray], tag: int) -> None:
         """There is no other rank."""
+
+    def messages(
+        self, sent: Mapping[int, np.ndarray], received: Mapping[int, np.ndarray], tag: int
+    ) -> Messages:
+        """Return none: there is no other rank."""
+        return NoMessages()
 
     def start_sum(self, array: np.ndarray) -> Pending:
         """Leave the array as it is."""

@@ -13,7 +13,18 @@ from typing import Any
 import numpy as np
 
 from petabatch.errors import ResourceError, install
-from petabatch.parallel.comm import COMMUNICATION, FOR_RANKS, NO_MORE, Comm, Counted, Counter, Pending, Ring
+from petabatch.parallel.comm import (
+    COMMUNICATION,
+    FOR_RANKS,
+    NO_MORE,
+    Comm,
+    Counted,
+    Counter,
+    Messages,
+    Pending,
+    Ring,
+)
+from petabatch.parallel.persistent import PersistentMessages
 
 _MOST_IN_FLIGHT = 64
 """Unreceived messages after which further ones are dropped."""
@@ -143,18 +154,21 @@ class MPI:
         # of their own, so that ranks may start them on either side of a barrier.
         self._background = self._world.Dup()
         self._exchange = self._world.Dup()
+        # All ranks share no slices: steps send messages in groups of them.
+        self._steps = self._exchange if parent is None else self._world.Dup()
         self._buffers = threading.local()
         self.rank: int = self._world.rank
         self.size: int = self._world.size
         self.local_rank: int = self._world.Split_type(self._mpi.COMM_TYPE_SHARED).rank
         self.hosts: tuple[str, ...] = tuple(self._world.allgather(platform.node()))
-        self.waiting = False
         self._lock, self._threads_waiting = threading.Lock(), 0
         self._given_up: list[tuple[Any, np.ndarray, np.ndarray]] = []
         self._all: MPI = self if parent is None else parent._all
-        self.waited: dict[str, float] = (
-            {FOR_RANKS: 0.0, COMMUNICATION: 0.0} if parent is None else parent.waited
+        self._waited: dict[str, float] = (
+            {FOR_RANKS: 0.0, COMMUNICATION: 0.0} if parent is None else parent._waited
         )
+        self._in_steps: np.ndarray = np.zeros(2, np.int64) if parent is None else parent._in_steps
+        """Threads that wait in compiled steps, and nanoseconds that they have waited there."""
 
     @property
     def implementation(self) -> str:
@@ -170,13 +184,23 @@ class MPI:
             yield
         finally:
             self._all._count_waiting(-1)
-            self.waited[activity] += time.monotonic() - begin
+            self._waited[activity] += time.monotonic() - begin
 
     def _count_waiting(self, threads: int) -> None:
         """Count threads that wait for other ranks."""
         with self._lock:
             self._threads_waiting += threads
-            self.waiting = self._threads_waiting > 0
+
+    @property
+    def waiting(self) -> bool:
+        """True while a thread waits for other ranks."""
+        return self._all._threads_waiting + int(self._in_steps[0]) > 0
+
+    @property
+    def waited(self) -> dict[str, float]:
+        """Seconds that this rank has waited so far, by activity."""
+        in_steps = float(self._in_steps[1]) / 1e9
+        return {**self._waited, COMMUNICATION: self._waited[COMMUNICATION] + in_steps}
 
     def barrier(self) -> None:
         """Wait for all ranks."""
@@ -240,6 +264,12 @@ class MPI:
             requests = [self._exchange.Irecv(array, rank, tag) for rank, array in received.items()]
             requests += [self._exchange.Isend(array, rank, tag) for rank, array in sent.items()]
             self._mpi.Request.Waitall(requests)
+
+    def messages(
+        self, sent: Mapping[int, np.ndarray], received: Mapping[int, np.ndarray], tag: int
+    ) -> Messages:
+        """Return messages that compiled code makes; see `Comm`."""
+        return PersistentMessages(self._mpi, self._steps, sent, received, tag, self._in_steps)
 
     def _received(self, part: np.ndarray, ranks: Sequence[int]) -> dict[int, np.ndarray]:
         """Return this thread's buffers for the parts of other ranks."""

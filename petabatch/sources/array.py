@@ -75,6 +75,11 @@ class ImageArray(View):
         """Only files are."""
         return self.file is not None
 
+    @property
+    def decoded(self) -> int:
+        """Nothing of a `.npy` or HDF5 file, and of an array in memory; others are loaded."""
+        return 0 if self.file is None or not self.file.endswith(_SINGLE[1:]) else super().decoded
+
     def gallery(self) -> Gallery:
         """Open the array; raises InputError if it is not an array of images."""
         if self.data is not None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+import numpy as np
+
 from petabatch.sources.gallery import Gallery
 from petabatch.sources.paths import Files, find_files
 from petabatch.sources.pictures import pictures
@@ -23,6 +25,12 @@ class Images(View):
     def paths(self) -> list[str]:
         """Return the files; raises InputError if there are none."""
         return find_files(self.files, _SUFFIXES, "images")
+
+    @property
+    def decoded(self) -> int:
+        """Those of the longest numbers that pillow decodes; `.npy` files are read in part."""
+        names = (self.files,) if isinstance(self.files, str) else self.files
+        return 0 if all(name.endswith(".npy") for name in names) else np.dtype(np.float32).itemsize
 
     def gallery(self) -> Gallery:
         """Return the images, with the headers read."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from typing import ClassVar, Literal
 
+import numpy as np
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
@@ -123,6 +125,18 @@ class View(TransformedSource):
             )
             gallery, bad = gallery.skipping(bad)
         return gallery, chain, bad
+
+    def nbytes_of_rows(self, shape: tuple[int, int, int]) -> int:
+        """Return nothing but what is decoded as a whole, if transforms make each pixel by itself."""
+        apart = all(step.pixelwise and not step.least_contrast for step in self.steps)
+        if apart and type(self).open is View.open:
+            return self.decoded * math.prod(shape)
+        return super().nbytes_of_rows(shape)
+
+    @property
+    def decoded(self) -> int:
+        """Bytes of each number of an image that is decoded as a whole, at most; 0 if a part can be read."""
+        return np.dtype(np.float64).itemsize
 
     @property
     def traced(self) -> bool:

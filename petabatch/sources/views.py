@@ -79,9 +79,16 @@ class Views(ImageStream):
         """Return what a slice shows, float32 `[ny, nx, nf]`."""
         if self._through is not None:
             return self._through(slice_, display)
+        return self.rows(slice_, display, slice(0, self._chain.layer[0]))
+
+    def rows(self, slice_: int, display: int, rows: slice) -> np.ndarray:
+        """Return some rows; others are read only if transforms, or the file, need them."""
+        if self._through is not None:
+            return super().rows(slice_, display, rows)
         number, picture = self._picture(slice_, display)
         self._latest[slice_, display % KEPT] = display, number, picture.outline
-        return picture.pixels.astype(np.float32)
+        shown = picture.part(rows.start, 0, rows.stop - rows.start, picture.shape[1])
+        return shown.pixels.astype(np.float32)
 
     @property
     def notes(self) -> Sequence[str]:
@@ -193,7 +200,8 @@ def _stored(gallery: Gallery, number: int, rows: slice, columns: slice) -> np.nd
     """
     name = gallery.name(number)
     stored = gallery.read(number, rows, columns)
-    pixels: np.ndarray = stored.astype(float) / largest(stored.dtype, name)
+    pixels: np.ndarray = stored.astype(float)
+    pixels /= largest(stored.dtype, name)
     if not np.isfinite(pixels).all():
         raise InputError(
             f"{name}: some pixels are not finite\n    found:    NaN or infinity in the "

@@ -39,6 +39,10 @@ class ImageStream:
         """Return what a slice shows, float32 `[ny, nx, nf]`."""
         return self._read(slice_, display)
 
+    def rows(self, slice_: int, display: int, rows: slice) -> np.ndarray:
+        """Return some rows of what a slice shows, in memory of their own, without a step and in range."""
+        return self(slice_, display)[rows].copy()
+
     @property
     def notes(self) -> Sequence[str]:
         """What can hardly be meant, or will make reading slow, as far as is open now."""

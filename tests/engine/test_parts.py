@@ -8,16 +8,22 @@ from typing import Any
 import numpy as np
 import pytest
 
-from petabatch.errors import ParamsError
-from petabatch.layers import ISTA, LCA, HeavyBall, LogTimeScale, MomentumLCA
-from petabatch.learning import Oja, Revive
+from petabatch.connections import Conv, Transpose
+from petabatch.engine.feature_split import FeatureSplit
+from petabatch.layers import ISTA, LCA, HeavyBall, Linear, LogTimeScale, MomentumLCA
+from petabatch.learning import Hebbian, Oja, Revive
+from petabatch.network.build import build
+from petabatch.network.plan import schedule
 from petabatch.probes import L1, PSNR, Optimality, Statistics
-from petabatch.spec.network import Evaluate, LayerOutput, Network, Until
+from petabatch.spec.network import ConnectionOutput, Evaluate, LayerOutput, Network, Until
+from petabatch.spec.over_time import OverTime
 from petabatch.spec.parts import Probe, Reading
 from petabatch.spec.schedule import DISPLAY, STEP
 from petabatch.spec.sweep import Sweep
+from petabatch.weights import L2, Gaussian
 from support.networks import GivenImages, images, lca_network, simulate
 from support.parts import assert_near, of_ranks, split
+from support.rank_threads import Thread, on_threads
 
 AXES = [{"features": 2}, {"rows": 2}, {"features": 2, "rows": 2}, {"rows": 3}, {"features": 3}]
 
@@ -62,15 +68,14 @@ class Explained(Probe):
         return {"largest": made.reshape(len(made), -1).max(axis=1).astype(float)}
 
 
-def test_a_probe_of_ones_own_measures_through_weights_of_all_features_but_not_of_several_tiles() -> None:
+@pytest.mark.parametrize("parts", AXES, ids=str)
+def test_a_probe_of_ones_own_measures_through_weights_of_all_parts(parts: dict[str, int]) -> None:
     own = Explained(dictionary="dictionary", code="V1", every=STEP)
     whole = changed(network(learn=False), probes={"own": own})
     _, recorded = simulate(whole)
-    found, _ = of_ranks(split(whole, features=2))
+    found, _ = of_ranks(split(whole, **parts))
     assert recorded["probes/own/largest"].max() > 0
     assert_near(recorded, found, 2e-5)
-    with pytest.raises(ParamsError, match=r"probes\.own: it measures through dictionary, which adds"):
-        of_ranks(split(whole, rows=2))
 
 
 @pytest.mark.parametrize("kernel", ["dense", "lazy"])
@@ -174,6 +179,45 @@ def test_codes_of_other_types_have_parts(code: LCA, parts: dict[str, int]) -> No
     assert_near(recorded, found, 2e-5)
 
 
+@pytest.mark.parametrize("kernel", ["auto", "array"])
+@pytest.mark.parametrize("parts", [{"features": 2}, {"features": 3, "rows": 2}], ids=str)
+@pytest.mark.parametrize("patch", [(1, 1), (3, 3)], ids=str)
+def test_weights_onto_a_split_layer_are_those_of_its_features(
+    patch: tuple[int, int], parts: dict[str, int], kernel: str
+) -> None:
+    one = network(kernel=kernel)
+    encoder = Conv(
+        pre="image",
+        post="V1",
+        patch=patch,
+        strength=0.1,
+        init=Gaussian(),
+        normalize=L2(),
+        learn=Hebbian(rate=0.05, momentum=0.5, average="active"),
+        decorrelate=0.01,
+    )
+    back = Transpose(pre="V1", post="seen", of="encoder")
+    whole = changed(
+        one,
+        layers={"seen": Linear(shape=one.layers["image"].shape)},
+        connections={"encoder": encoder, "back": back},
+    )
+    outputs = one.output.model_copy(
+        update={
+            "layers": {**one.output.layers, "seen": LayerOutput()},
+            "connections": {**one.output.connections, "encoder": ConnectionOutput()},
+        }
+    )
+    whole = whole.model_copy(update={"output": outputs})
+    alone, state = of_ranks(whole)
+    found, gathered = of_ranks(split(whole, **parts))
+    weights = alone["connections/encoder/weights"]
+    assert not np.array_equal(weights[0], weights[-1])
+    assert alone["layers/seen/A"].any()
+    assert_near(alone, found, 1e-4)
+    assert_near(state, gathered, 1e-4)
+
+
 RULES = {
     "oja": {"learn": Oja(input="image", rate=0.001)},
     "decorrelate": {"decorrelate": 0.05},
@@ -181,13 +225,61 @@ RULES = {
 }
 
 
+@pytest.mark.parametrize("parts", AXES[:3], ids=str)
 @pytest.mark.parametrize("rule", RULES)
-def test_rules_that_couple_features_learn_from_all_rows(rule: str) -> None:
+def test_rules_that_couple_features_learn_from_all_parts(rule: str, parts: dict[str, int]) -> None:
     one = network(momentum=0.0)
     own = one.connections["dictionary"].model_copy(update=RULES[rule])
     code = one.layers["V1"].model_copy(update={"threshold": 1.0})
     whole = changed(one, connections={"dictionary": own}, layers={"V1": code})
     _, recorded = simulate(whole)
-    found, _ = of_ranks(split(whole, rows=2))
+    found, _ = of_ranks(split(whole, **parts))
     assert not np.array_equal(*recorded["connections/dictionary/weights"][-2:])
     assert_near(recorded, found, 1e-4)
+
+
+@pytest.mark.parametrize("parts", AXES[:2], ids=str)
+def test_messages_are_prepared_once_also_where_values_change_in_each_step(
+    parts: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepared, messages = list[int](), Thread.messages
+
+    def counted(self: Thread, *arguments: Any) -> Any:
+        prepared.append(self.rank)
+        return messages(self, *arguments)
+
+    monkeypatch.setattr(Thread, "messages", counted)
+    rising = OverTime(at=[1, 21], values=[0.6, 0.3], by="step", interpolate="linear")
+    whole = network(learn=False).model_copy(update={"over_time": {"layers.V1.threshold": rising}})
+    _, recorded = simulate(whole)
+    found, _ = of_ranks(split(whole, **parts))
+    assert_near(recorded, found, 2e-5)
+    exchanges = 1 if "features" in parts else 2  # the sum, or the rows of it and of the error, of each slice
+    assert len(prepared) == 2 * 2 * exchanges
+
+
+def test_weights_are_gathered_by_sending_the_part_of_a_rank_to_each_other_and_no_more() -> None:
+    plan = schedule(build(split(network(), features=3)))
+    key = "connections/dictionary/weights"
+    shape = plan.variables[key].shape
+    weights = np.arange(np.prod(shape), dtype=np.float32).reshape(1, *shape)
+
+    def one(comm: Thread) -> tuple[np.ndarray, np.ndarray, int]:
+        sent, exchange = list[int](), comm.exchange
+
+        def counted(given: Mapping[int, np.ndarray], received: Mapping[int, np.ndarray], tag: int) -> None:
+            sent.extend(array.nbytes for array in given.values())
+            exchange(given, received, tag)
+
+        comm.exchange = counted  # type: ignore[method-assign]
+        features = FeatureSplit(plan, comm)
+        own = features.part({key: weights})[key].copy()
+        with features.all_of("dictionary", {"weights": own}) as found:
+            gathered = found["weights"].copy()
+            found["weights"][...] += 1
+        np.testing.assert_array_equal(own, features.part({key: weights + 1})[key])
+        return gathered, own, sum(sent)
+
+    for gathered, own, sent in on_threads(3, one):
+        np.testing.assert_array_equal(gathered, weights)
+        assert sent == 2 * own.nbytes

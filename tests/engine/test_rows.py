@@ -18,14 +18,31 @@ from support.parts import assert_near, of_ranks, split
 
 
 @pytest.mark.parametrize("kernel", ["dense", "lazy"])
-@pytest.mark.parametrize("rows", [2, 3])
-def test_tiles_with_fixed_weights_are_those_of_one_rank(kernel: str, rows: int) -> None:
-    network = lca_network(images(2, shape=(36, 24, 3)), learn=False, displays=2, kernel=kernel, record=5)
+@pytest.mark.parametrize(("rows", "patch"), [(2, (6, 6)), (3, (6, 6)), (3, (5, 7))])
+def test_tiles_with_fixed_weights_are_those_of_one_rank(
+    kernel: str, rows: int, patch: tuple[int, int]
+) -> None:
+    data = images(2, shape=(36, 24, 3))
+    network = lca_network(data, patch=patch, learn=False, displays=2, kernel=kernel, record=5)
     engine, recorded = simulate(network)
     engine.collect()
     tiles, state = of_ranks(split(network, rows=rows))
     assert_near(recorded, tiles, 1e-6)
     assert_near(dict(engine.state.saved()), state, 1e-6)
+
+
+@pytest.mark.parametrize("border", ["zero", "mirror", 0.5])
+@pytest.mark.parametrize(
+    ("run", "tolerance"), [({"kernel": "array"}, 1e-5), ({"precision": "float64"}, 1e-11)]
+)
+def test_layers_one_by_one_have_tiles_too(run: dict[str, Any], tolerance: float, border: Any) -> None:
+    network = lca_network(images(2, shape=(36, 24, 3)), displays=2, record=5, **run)
+    layers = {**network.layers, "error": network.layers["error"].model_copy(update={"border": border})}
+    network = network.model_copy(update={"layers": layers})
+    _, recorded = simulate(network)
+    tiles, _ = of_ranks(split(network, rows=3), threads=2)
+    assert recorded["layers/V1/A"].any()
+    assert_near(recorded, tiles, tolerance)
 
 
 def test_learning_sums_the_tiles_of_all_slices() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from petabatch import simulation
 from petabatch.engine.row_split import RowSplit
-from petabatch.errors import ParamsError
+from petabatch.errors import ParamsError, PetabatchError
 from petabatch.network import lazy_codes
 from petabatch.parallel.comm import Serial
 from petabatch.parallel.grid import Grid
@@ -60,6 +60,18 @@ def test_two_by_two_ranks_have_the_bits_of_two(small: Path, petabatch: Command) 
     assert contents(two) == contents(four)
 
 
+@pytest.mark.parametrize(
+    ("rows", "reason"),
+    [(4, "6 rows cannot be split into 4 tiles"), (2, "the number of ranks does not match")],
+)
+def test_the_log_of_a_run_says_nothing_of_parts_that_are_refused(small: Path, rows: int, reason: str) -> None:
+    path = alone(small, "one", *MORE)
+    before = (path / "log.txt").read_text()
+    with pytest.raises(PetabatchError, match=reason):
+        simulation.resume(path, rows=rows, quiet=True)
+    assert (path / "log.txt").read_text() == before
+
+
 def test_each_rank_holds_its_rows_and_check_says_what_that_saves_and_costs(small: Path) -> None:
     whole = simulation.plan(simulation.read(small, ("parallel.rows=2",)))
     group = Serial()
@@ -102,18 +114,14 @@ def test_no_rank_decides_by_its_own_tile_whether_all_units_are_computed(
             r"connections\.dictionary\.mode: weights of one",
         ),
         ("patch = [4, 4]", 'patch = [4, 4]\nmode = "extra_non_shared"', r"dictionary\.mode: each position"),
-        ("patch = [4, 4]", "patch = [14, 4]", "patches of 14 rows reach beyond the next tile, of 6 rows"),
+        (
+            "patch = [4, 4]",
+            "patch = [14, 4]",
+            r"dictionary\.patch: a patch is too large for tiles .*\n"
+            r"    found:    patches of 14 rows on tiles of 6 rows of recon\n"
+            r"    expected: tiles of at least 8 rows\n    hint:     parallel\.rows is 2; set it to 1 not",
+        ),
         ("[6, 6, 8]", '[6, 6, 8]\nborder = "mirror"', "beyond the edge of V1, whose border is not zero"),
-        (
-            "display = 10",
-            'display = 10\nkernel = "array"',
-            r"run\.kernel: tiles exchange rows within compiled",
-        ),
-        (
-            "display = 10",
-            'display = 10\nprecision = "float64"',
-            r"run\.precision: tiles exchange rows within compiled steps, which are float32",
-        ),
     ],
 )
 def test_networks_whose_rows_cannot_be_split_are_refused_with_the_reason(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
@@ -9,6 +12,7 @@ from hypothesis import strategies as st
 from petabatch.connections import Pool
 from petabatch.engine.engine import Engine
 from petabatch.engine.steppers.program import ProgramStepper
+from petabatch.engine.steppers.program.compiled import CompiledProgram
 from petabatch.errors import NonFiniteError, ParamsError
 from petabatch.layers import Linear
 from petabatch.network import stages
@@ -17,6 +21,7 @@ from petabatch.network.plan import schedule
 from petabatch.parallel.comm import Serial
 from petabatch.spec.network import Network
 from support.networks import GivenImages, collect, images, lca_network
+from support.parts import of_ranks, split
 from support.random_runs import finish, random_run, states
 from support.recurrent import recurrent_network
 
@@ -57,6 +62,29 @@ def test_threads_that_share_a_slice_change_no_bit(seed: int, each: int) -> None:
     except (ParamsError, NonFiniteError):
         assume(False)
     assert_same_bits(network, each)
+
+
+@pytest.mark.parametrize("parts", [{"rows": 3}, {"features": 2}, {"features": 2, "rows": 2}], ids=str)
+@pytest.mark.parametrize("kernel", ["dense", "lazy"])
+def test_threads_that_share_a_part_of_a_slice_change_no_bit(
+    kernel: str, parts: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stages, "_WORTH", 1)
+    data = images(1, shape=(24, 256, 3))  # whose code has tiles of two rows
+    one = lca_network(data, patch=(4, 4), displays=2, display=10, kernel=kernel, record=5)
+    network = split(one, **parts)
+    alone, state = of_ranks(network)
+    teams, advance = list[int](), CompiledProgram.advance
+
+    def noted(self: CompiledProgram, *arguments: Any) -> None:
+        teams.append(self.team.threads if self.team is not None else 1)
+        advance(self, *arguments)
+
+    monkeypatch.setattr(CompiledProgram, "advance", noted)
+    shared, gathered = of_ranks(network, threads=3)
+    assert max(teams) == 3
+    for path, values in (alone | state).items():
+        np.testing.assert_array_equal((shared | gathered)[path], values, err_msg=path)
 
 
 def test_branches_of_one_geometry_have_scratch_of_their_own() -> None:

@@ -155,15 +155,15 @@ def test_the_hint_lists_the_numbers_into_which_features_divide(small: Path) -> N
     assert problem.hint == expected
 
 
-def test_connections_into_split_layers_must_be_transposes(small: Path) -> None:
+def test_split_layers_are_connected_by_sums_over_features_and_one_to_one(small: Path) -> None:
     text = small.read_text().replace("[output]\n", MORE_LAYERS + "[output]\n")
     small.write_text(text)
     simulation.plan(simulation.read(small))
     with pytest.raises(ParamsError) as error:
         simulation.plan(simulation.read(small, ("parallel.features=2",)))
-    assert "connections.bottom_up: incoming connections of a split layer" in str(error.value)
-    assert "connections.pooled: outgoing connections of a split layer" in str(error.value)
+    assert "connections.pooled: split layers are connected by identities, conv, clone and" in str(error.value)
     assert "connections.copy" not in str(error.value)
+    assert "connections.bottom_up" not in str(error.value)
     assert "connections.up: it connects all features" in str(error.value)
 
 

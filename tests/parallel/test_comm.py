@@ -147,6 +147,12 @@ def test_ranks_talk() -> None:
 
 
 @pytest.mark.mpi
+def test_compiled_code_sends_and_receives_and_an_error_is_raised_afterwards() -> None:
+    ended = forked_code_on_ranks(3, PROGRAM, "messages")
+    assert (ended.returncode, ended.stdout) == (0, "all well\n"), ended.stderr
+
+
+@pytest.mark.mpi
 def test_one_rank_under_a_launcher_does_not_load_mpi() -> None:
     assert mpirun(1, PROGRAM, "silent").stdout == "ranks 1 mpi4py loaded: False\n"
 

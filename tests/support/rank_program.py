@@ -88,6 +88,43 @@ def collectives(comm: Comm) -> None:
         print("all well")
 
 
+def messages(comm: Comm) -> None:
+    """Send numbers around in compiled code, while a rank comes late; then more than there is room for."""
+    from petabatch.kernels.cpu.program.messages import deliver
+
+    after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
+    sent, received = np.zeros(5, np.float32), np.zeros((1, 5), np.float32)
+    found = comm.messages({after: sent}, {before: received}, 3)
+    other = comm.messages({before: sent[:2]}, {after: received[0, 3:]}, 4)
+    for turn in range(3):
+        sent[:] = 10 * comm.rank + turn
+        if comm.rank == comm.size - 1 and turn == 2:
+            time.sleep(0.5)
+        waited = comm.waited[COMMUNICATION]
+        deliver(found.table.ctypes.data)
+        found.check()
+        assert np.all(received == 10 * before + turn), received
+        deliver(other.table.ctypes.data)
+        assert np.all(received[0, 3:] == 10 * after + turn)
+        assert comm.waited[COMMUNICATION] > waited
+    assert comm.rank == comm.size - 1 or comm.waited[COMMUNICATION] - waited > 0.2
+    assert not comm.waiting
+    comm.barrier()
+    room = np.zeros(3 if comm.rank == 0 else 5, np.float32)
+    short = comm.messages({after: sent}, {before: room}, 5)
+    deliver(short.table.ctypes.data)
+    failed = ""
+    try:
+        short.check()
+    except Exception as error:
+        failed = str(error)
+    assert bool(failed) == (comm.rank == 0)
+    if failed:
+        deliver(short.table.ctypes.data)  # is not made any more
+        print("all well")
+    comm.barrier()
+
+
 def flipped(comm: Comm) -> None:
     """Flip one bit of one connection's weights on rank 1."""
     weights = {name: np.ones((1, 3), np.float32) for name in ("connection d", "connection e")}

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from petabatch.kernels.messages import COUNT, ERROR, PLACES, START, WAIT, WAITING
 from petabatch.parallel.comm import Counted, Serial
 from support.processes import PATIENCE
 from support.streams import ALL, current
@@ -70,6 +71,35 @@ class Meetings:
                 self._all.append((kind, Meeting(self.size)))
             assert self._all[number][0] == kind, "ranks call different operations"
             return self._all[number][1]
+
+
+_Start = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_void_p)
+_Wait = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
+
+
+class ThreadMessages:
+    """Messages that compiled code makes by calling functions of Python."""
+
+    def __init__(self, exchange: Callable[[], None], count: int) -> None:
+        self._exchange, self._error = exchange, list[BaseException]()
+        self._functions = _Start(lambda count, requests: 0), _Wait(self._wait)
+        self._waiting = np.zeros(2, np.int64)
+        self.table = np.zeros(PLACES, np.int64)
+        self.table[[START, WAIT]] = [ctypes.cast(one, ctypes.c_void_p).value for one in self._functions]
+        self.table[[COUNT, WAITING]] = count, self._waiting.ctypes.data
+
+    def _wait(self, count: int, requests: int, statuses: int) -> int:
+        assert self._waiting[0] == 1
+        try:
+            self._exchange()
+        except BaseException as error:
+            self._error.append(error)
+            return 1
+        return 0
+
+    def check(self) -> None:
+        if self.table[ERROR]:
+            raise self._error[0]
 
 
 def _reduce(operation: np.ufunc) -> Callable[[list[Any]], None]:
@@ -136,6 +166,12 @@ class Thread(Serial):
             mail[self.rank, rank, tag].put(array.copy())
         for rank, array in received.items():
             array[...] = mail[rank, self.rank, tag].get(timeout=PATIENCE)
+
+    def messages(
+        self, sent: Mapping[int, np.ndarray], received: Mapping[int, np.ndarray], tag: int
+    ) -> ThreadMessages:
+        own = -1 - tag  # others than those of `exchange`
+        return ThreadMessages(lambda: self.exchange(sent, received, own), len(sent) + len(received))
 
     def counter(self) -> Counted:
         self._met += 1

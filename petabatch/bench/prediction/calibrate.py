@@ -35,7 +35,8 @@ _SLICES, _SECONDS = 16, 6.0
 _MOST = 4e11
 """Dense multiply-adds of a display; for more, fewer slices are measured, and then fewer steps."""
 _WARM, _MOST_PART = 2, 1e11
-"""Steps of a part before those that are measured; dense multiply-adds of the whole in these."""
+"""Steps of a part before those that are measured, if these are fewer than a display; dense multiply-adds of
+the whole in those that are measured."""
 _MOST_WAYS = 32
 """Ranks that share a slice when that is measured, at most, unless it divides into no fewer."""
 _IN_LANE = ("input", "learning", "probes and output")
@@ -279,25 +280,28 @@ def _steps_of_parts(network: Network, axis: Axis, parts: int, threads: int) -> f
 
 
 def _steps(network: Network, threads: int, part: int = 0) -> float:
-    """Return the seconds of the first steps of the first slices of a network, or of one rank's part of them.
+    """Return the seconds of the second display of some slices of a network, or of one rank's part of them.
 
-    Without images, learning and recordings. Ratios of these are the same for all slices.
+    Of large networks those of the first steps. Without images, learning and recordings. Ratios of these are
+    the same for all slices.
     """
     whole = network.model_copy(update={"parallel": Parallel(), "evaluate": None})
     each, display = max(1, multiply_adds(build(whole))), network.run.display
     slices = _slices(network, max(1, int(_MOST_PART / (each * display))))
-    last = _WARM + min(display, max(10, int(_MOST_PART / (each * slices))))
+    cut = min(display, max(10, int(_MOST_PART / (each * slices))))
+    warm = display if cut == display else _WARM  # the first display begins with nothing active
+    last = warm + cut
     of_run = {"displays": None, "steps": last, "batch": slices // _points(network)}
     changed = {"run": network.run.model_copy(update=of_run), "evaluate": None, "connections": fixed(network)}
     plan = schedule(build(network.model_copy(update=changed)))
-    engine = LonePart(plan, Serial(), threads, part=part).planned(stops=(_WARM, last)).engine()
+    engine = LonePart(plan, Serial(), threads, part=part).planned(stops=(warm, last)).engine()
     engine.start()
     looks = list[_Look]()
     for step in engine.run():
         engine.recorder.take(step)
         if step % engine.plan.flush == 0:
             engine.flushed()
-        if step in (_WARM, last):
+        if step in (warm, last):
             looks.append(_Look.at(engine))
     first, second = looks
     others = sum(second.parts[name] - first.parts[name] for name in _IN_LANE)

@@ -55,6 +55,8 @@ class Calibration:
 
         A line in 1 / parts through what was measured: some of each step is the same on all ranks.
         """
+        if parts == 1:
+            return 1.0
         (few, slow), *more = sorted(self.parts[axis].items())
         many, fast = more[-1] if more else (1, 1.0)
         slope = max(0.0, (slow - fast) / (1 / few - 1 / many))

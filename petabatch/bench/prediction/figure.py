@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from petabatch.bench.prediction.calibration import Calibration
-from petabatch.bench.prediction.forecast import Forecast
+from petabatch.bench.prediction.forecast import BOTH, Forecast
 from petabatch.bench.prediction.link import Link
 from petabatch.bench.prediction.model import Prediction, by_batch
 from petabatch.bench.prediction.traffic import Traffic
@@ -25,8 +25,8 @@ def draw_forecast(forecast: Forecast) -> Any:
     most = max(row.ranks for row in forecast.rows)
     batch = curve(traffic, calibration, link, most)
     shared = {
-        f"split {axis}": [way.prediction for row in forecast.rows if (way := row.best(axis)) is not None]
-        for axis in AXES
+        f"split {split}": [way.prediction for row in forecast.rows if (way := row.best(split)) is not None]
+        for split in (*AXES, BOTH)
     }
     figure, (times, efficiencies) = grid_of_panels(None, 2, 2.6)
     curves = {"split batch": batch, **shared}

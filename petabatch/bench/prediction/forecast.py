@@ -16,10 +16,13 @@ from petabatch.bench.prediction.units import duration, size
 from petabatch.network.build import build
 from petabatch.network.method import choose
 from petabatch.network.plan import Plan, schedule
-from petabatch.network.possible_parts import AXES, Axis, with_parts
+from petabatch.network.possible_parts import AXES, Axis
 from petabatch.parallel.comm import Serial
 from petabatch.report.memory import needed
 from petabatch.spec.network import Network, Parallel
+
+BOTH = " and ".join(AXES)
+"""What is split where both are."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,7 @@ class Row:
     ranks: int
     batch: Way
     shared: list[Way]
-    """Ways in which several ranks share each slice, with its features or rows split; by axis and parts."""
+    """Ways in which several ranks share each slice: by features, by rows, and by both."""
     refused: dict[Axis, str]
     """Why all of these ranks cannot share each slice."""
     ring: float
@@ -48,9 +51,9 @@ class Row:
     choice: str
     """Which way is fastest, and why."""
 
-    def best(self, axis: Axis) -> Way | None:
-        """Return the fastest way of splitting slices along an axis."""
-        ways = [way for way in self.shared if way.prediction.split == axis]
+    def best(self, split: str) -> Way | None:
+        """Return the fastest way of splitting slices by `features`, by `rows`, or by both of `BOTH`."""
+        ways = [way for way in self.shared if way.prediction.split == split]
         return min(ways, key=lambda way: way.prediction.seconds, default=None)
 
 
@@ -82,20 +85,29 @@ def _row(plan: Plan, found: Traffic, calibration: Calibration, link: Link, ranks
     batch = by_batch(found, calibration, link, ranks)
     of_batch = Way(batch, batch.efficiency(alone), needed(plan, batch.slices, threads))
     shared, refused = list[Way](), dict[Axis, str]()
+    possible: dict[Axis, list[int]] = {axis: [] for axis in AXES}
     for axis in AXES:
         for parts in _numbers_of_parts(found, ranks):
-            if reason := obstacle(network, axis, parts):
-                if parts == ranks:
-                    refused[axis] = reason
-                continue
-            part = LonePart(schedule(build(with_parts(network, axis, parts))), Serial()).features.plan
-            one = by_parts(found, calibration, link, axis, parts, ranks)
-            shared.append(Way(one, one.efficiency(alone), needed(part, one.slices, threads)))
+            if not (reason := obstacle(network, axis, parts)):
+                possible[axis].append(parts)
+            elif parts == ranks:
+                refused[axis] = reason
+    for parallel in _ways(possible, _numbers_of_parts(found, ranks)):
+        part = LonePart(schedule(build(network.model_copy(update={"parallel": parallel}))), Serial())
+        one = by_parts(found, calibration, link, parallel, ranks)
+        shared.append(Way(one, one.efficiency(alone), needed(part.features.plan, one.slices, threads)))
     integers, busy = sum(update.integers for update in found.updates), min(ranks, found.batch)
     of_ring, of_tree = (way(integers, busy).seconds(link, calibration.addition) for way in (ring, tree))
     feasible = [*([batch] if ranks <= found.batch else []), *(way.prediction for way in shared)]
     choice = choose_split(feasible, refused, link, ranks)
     return Row(ranks, of_batch, shared, refused, of_ring, of_tree, choice)
+
+
+def _ways(possible: Mapping[Axis, Sequence[int]], numbers: Sequence[int]) -> list[Parallel]:
+    """Return the ways to share a slice among some number of ranks, those along one axis first."""
+    alone = [Parallel.model_validate({axis: parts}) for axis in AXES for parts in possible[axis]]
+    both = [Parallel(features=f, rows=r) for f in possible["features"] for r in possible["rows"]]
+    return [*alone, *(parallel for parallel in both if parallel.parts in numbers)]
 
 
 def _numbers_of_parts(found: Traffic, ranks: int) -> list[int]:
@@ -125,7 +137,8 @@ def choose_split(ways: Sequence[Prediction], refused: Mapping[Axis, str], link: 
 def _name(way: Prediction) -> str:
     if way.split == "batch":
         return "the batch"
-    whole = f"the {way.split} over {way.parts:,} ranks"
+    each = f", {way.features:,} by {way.rows:,}" if way.split == BOTH else ""
+    whole = f"the {way.split} over {way.parts:,} ranks{each}"
     return (
         whole if way.parts == way.ranks else f"{whole}, and the batch over {way.ranks // way.parts:,} groups"
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
@@ -11,8 +10,8 @@ from petabatch.bench.prediction.calibration import Calibration
 from petabatch.bench.prediction.collectives import exchange, gather, tree
 from petabatch.bench.prediction.link import Link
 from petabatch.bench.prediction.traffic import Traffic
-from petabatch.network.possible_parts import Axis
 from petabatch.parallel.comm import shares
+from petabatch.spec.network import Parallel
 
 _FLAGS, _PROGRESS = 8, 64
 """Bytes of the request to stop, and of a number of the progress report; at each meeting of the slices."""
@@ -22,10 +21,11 @@ _FLAGS, _PROGRESS = 8, 64
 class Prediction:
     """A display on a number of ranks, in seconds of the slowest."""
 
-    split: Literal["batch"] | Axis
     ranks: int
-    parts: int
-    """Ranks that share each slice; the batch is split over `ranks` / `parts`."""
+    features: int
+    """Ranks by which features are split; 1 if they are not."""
+    rows: int
+    """The same of rows; the batch is split over `ranks` / (`features` * `rows`)."""
     slices: int
     """Slices of the rank that has most."""
     computing: float
@@ -40,6 +40,16 @@ class Prediction:
     """The same from update to update; without updates, in a display."""
     messages: float
     """Messages one after the other."""
+
+    @property
+    def split(self) -> str:
+        """Return what is split, `batch` if each slice is on one rank: the others are, besides."""
+        return " and ".join(Parallel(features=self.features, rows=self.rows).names) or "batch"
+
+    @property
+    def parts(self) -> int:
+        """Return the ranks that share each slice."""
+        return self.features * self.rows
 
     @property
     def seconds(self) -> float:
@@ -65,27 +75,28 @@ def by_batch(traffic: Traffic, calibration: Calibration, link: Link, ranks: int)
     cost = _sums(traffic, calibration, link, busy, 1, computing).plus(
         _meetings(traffic, link, calibration, busy)
     )
-    return _prediction("batch", traffic, ranks, 1, slices, computing, updating, cost)
+    return _prediction(Parallel(), traffic, ranks, slices, computing, updating, cost)
 
 
 def by_parts(
-    traffic: Traffic, calibration: Calibration, link: Link, axis: Axis, parts: int, ranks: int
+    traffic: Traffic, calibration: Calibration, link: Link, parallel: Parallel, ranks: int
 ) -> Prediction:
-    """Predict a display on ranks, `parts` of which share each slice; raises KeyError without its calibration.
+    """Predict a display on ranks that share slices; raises KeyError without the calibration of a part.
 
     A rank computes its part of all that is done for a slice, but for images and recordings where features are
-    split. It learns its features alone, or all weights from its rows.
+    split. It learns its features alone, from its rows. Of a part of the features of a tile, steps take that
+    share of the share of a tile.
     """
-    busy = min(ranks // parts, traffic.batch)
+    features, rows = parallel.features, parallel.rows
+    busy = min(ranks // parallel.parts, traffic.batch)
     slices = -(-traffic.batch // busy)
-    of_weights = parts if axis == "features" else 1
-    computing = _slowest(traffic, calibration, busy, axis, parts) + traffic.events * calibration.event
-    updating = traffic.update_events * (calibration.update + slices * calibration.update_slice) / of_weights
+    computing = _slowest(traffic, calibration, busy, features, rows) + traffic.events * calibration.event
+    updating = traffic.update_events * (calibration.update + slices * calibration.update_slice) / features
     groups = -(-slices // traffic.together)
     each = -(-slices // groups)
-    sent = traffic.partial if axis == "features" else traffic.borders
-    others = parts if axis == "features" else min(parts, 3)  # tiles have two neighbours at most
-    messages = [exchange(each * nbytes, others) for nbytes in sent for _ in range(groups)]
+    sums = [exchange(each * nbytes // rows, features) for nbytes in traffic.partial]
+    borders = [exchange(each * nbytes, min(rows, 3)) for nbytes in traffic.borders]  # of two tiles at most
+    messages = [one for one in (*sums, *borders) for _ in range(groups)]
     steps = _Cost(
         # Threads wait for the messages of different slices at the same time.
         sum(one.messages * link.latency for one in messages) / min(calibration.threads, groups)
@@ -93,10 +104,9 @@ def by_parts(
         sum(one.sent for one in messages),
         sum(one.messages for one in messages),
     ).times(traffic.display)
-    learners = busy if axis == "features" else busy * parts
-    cost = steps.plus(_sums(traffic, calibration, link, learners, of_weights, computing))
-    cost = cost.plus(_meetings(traffic, link, calibration, busy * parts))
-    return _prediction(axis, traffic, ranks, parts, slices, computing, updating, cost)
+    cost = steps.plus(_sums(traffic, calibration, link, busy * rows, features, computing))
+    cost = cost.plus(_meetings(traffic, link, calibration, busy * parallel.parts))
+    return _prediction(parallel, traffic, ranks, slices, computing, updating, cost)
 
 
 @dataclass(frozen=True)
@@ -144,34 +154,34 @@ def _meetings(traffic: Traffic, link: Link, calibration: Calibration, ranks: int
 
 
 def _prediction(
-    split: Literal["batch"] | Axis,
+    parallel: Parallel,
     traffic: Traffic,
     ranks: int,
-    parts: int,
     slices: int,
     computing: float,
     updating: float,
     cost: _Cost,
 ) -> Prediction:
     each = cost.sent / max(1.0, traffic.update_events)
+    parts = parallel.features, parallel.rows
     return Prediction(
-        split, ranks, parts, slices, computing, updating, cost.seconds, cost.sent, each, cost.messages
+        ranks, *parts, slices, computing, updating, cost.seconds, cost.sent, each, cost.messages
     )
 
 
 def _slowest(
-    traffic: Traffic, calibration: Calibration, ranks: int, axis: Axis | None = None, parts: int = 1
+    traffic: Traffic, calibration: Calibration, ranks: int, features: int = 1, rows: int = 1
 ) -> float:
     """Return the seconds of the slices of the slowest rank, the mean over displays.
 
     Slices beyond those that were measured are like some of them, drawn always alike.
     """
-    of_rows = parts if axis == "rows" else 1
-    measured = np.asarray(calibration.slices) * (1.0 if axis is None else calibration.part(axis, parts))
+    part = calibration.part("features", features) * calibration.part("rows", rows)
+    measured = np.asarray(calibration.slices) * part
     others = (
-        calibration.image / of_rows
-        + traffic.learned * calibration.learning / parts
-        + traffic.recorded * calibration.recording / of_rows
+        calibration.image / rows
+        + traffic.learned * calibration.learning / (features * rows)
+        + traffic.recorded * calibration.recording / rows
     )
     each = traffic.display * measured + others
     known = each.shape[1]

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from petabatch.bench.prediction.forecast import Forecast, Way
+from petabatch.bench.prediction.forecast import BOTH, Forecast, Way
 from petabatch.bench.prediction.units import duration, size
 from petabatch.errors import printable
 from petabatch.network.possible_parts import AXES
@@ -42,12 +42,12 @@ def show(forecast: Forecast, console: Console) -> None:
         console.print("all-reduce of an update, split batch (ring, and the tree that MPICH selects)")
         rows = [[f"{row.ranks:,}", duration(row.ring), duration(row.tree)] for row in sums]
         console.print(_table("ranks ring tree", rows))
-    for axis in AXES:
-        ways = [way for row in forecast.rows for way in row.shared if way.prediction.split == axis]
+    for split in (*AXES, BOTH):
+        ways = [way for row in forecast.rows for way in row.shared if way.prediction.split == split]
         if ways:
-            console.print(f"split {axis} over `parts` ranks, and the batch over groups of them")
+            console.print(f"split {split} over `parts` ranks, and the batch over groups of them")
             columns = "ranks parts display efficiency communication sent memory"
-            rows = [[f"{way.prediction.ranks:,}", f"{way.prediction.parts:,}", *_split(way)] for way in ways]
+            rows = [[f"{way.prediction.ranks:,}", _parts(way), *_split(way)] for way in ways]
             console.print(_table(columns, rows))
     for row in forecast.rows:
         console.print(f"{row.ranks:,} rank{'s' * (row.ranks > 1)}: {escape(row.choice)}", soft_wrap=True)
@@ -81,8 +81,21 @@ def as_json(forecast: Forecast) -> dict[str, Any]:
 
 def _way(way: Way) -> dict[str, Any]:
     one = way.prediction
-    more = {"seconds": one.seconds, "share": one.share, "efficiency": way.efficiency, "memory": way.memory}
+    more = {
+        "split": one.split,
+        "parts": one.parts,
+        "seconds": one.seconds,
+        "share": one.share,
+        "efficiency": way.efficiency,
+        "memory": way.memory,
+    }
     return asdict(one) | more
+
+
+def _parts(way: Way) -> str:
+    """Return the numbers of ranks by which a slice is split, features first."""
+    one = way.prediction
+    return f"{one.features:,} x {one.rows:,}" if one.split == BOTH else f"{one.parts:,}"
 
 
 def _split(way: Way) -> list[str]:

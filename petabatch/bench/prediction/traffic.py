@@ -86,7 +86,7 @@ def counts(plan: Plan, first: int, last: int) -> tuple[int, int]:
 
 
 def obstacle(network: Network, axis: Axis, parts: int) -> str:
-    """Return why the slices of a network cannot be split over `parts` ranks; nothing if they can."""
+    """Return why the slices of a network cannot be split into `parts` along an axis; nothing if they can."""
     try:
         build(with_parts(network, axis, parts))
     except ParamsError as error:

@@ -120,14 +120,8 @@ class Exchange(OfSource):
     row: int
     """Numbers in a row."""
     adds: bool
-    """The rows of this rank become the sum of all that reach them; else the others become what they are
-    there, in place."""
-
-    @property
-    def sizes(self) -> tuple[int, int]:
-        """The numbers of `source` and of `out`."""
-        wide = (self.before + self.rows + self.after) * self.row
-        return wide, self.rows * self.row if self.adds else wide
+    """The rows of this rank, which are `out`, become the sum of all that reach them; else the others become
+    what they are there. Both in place."""
 
     @property
     def label(self) -> str:

@@ -55,6 +55,9 @@ class Transform(Part):
     """It moves pixels and does not change their values: it is the same for any number of channels."""
     converts: ClassVar[bool] = False
     """It decides the number of channels; otherwise images are converted to that of the layer."""
+    pixelwise: ClassVar[bool] = False
+    """It makes each pixel of that pixel alone, or of one at another place: of a part of the image, only this
+    is read."""
     costly: ClassVar[bool] = False
     """Its results are kept where they depend on the image alone."""
     type: str
@@ -85,6 +88,8 @@ class Transform(Part):
     def shows(self, picture: Picture, layer: Shape, draws: Draws) -> Picture:
         """Return the transformed image; pixels need not be computed yet."""
         shape = self.result(picture.shape, layer)
+        if self.pixelwise:
+            return picture.each(lambda pixels: self.apply(pixels, draws), shape)
         return picture.then(lambda pixels: self.apply(pixels, draws), shape)
 
     @property

@@ -16,6 +16,7 @@ class Grey(Transform):
     """One channel: 0.30 red + 0.59 green + 0.11 blue."""
 
     converts: ClassVar[bool] = True
+    pixelwise: ClassVar[bool] = True
     type: Literal["grey"] = "grey"
 
     def result(self, shape: Shape, layer: Shape) -> Shape:
@@ -31,6 +32,7 @@ class Colour(Transform):
     """Three channels, equal ones of a grey image."""
 
     converts: ClassVar[bool] = True
+    pixelwise: ClassVar[bool] = True
     type: Literal["colour"] = "colour"
 
     def result(self, shape: Shape, layer: Shape) -> Shape:
@@ -45,6 +47,7 @@ class Colour(Transform):
 class ToLayer(Transform):
     """Conversion to as many channels as the layer needs; it has no `type` to be written in params files."""
 
+    pixelwise: ClassVar[bool] = True
     wanted: int
 
     def result(self, shape: Shape, layer: Shape) -> Shape:

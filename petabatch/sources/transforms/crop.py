@@ -19,6 +19,7 @@ class Crop(Transform):
     """A part of the image."""
 
     moves: ClassVar[bool] = True
+    pixelwise: ClassVar[bool] = True
     type: Literal["crop"] = "crop"
     size: tuple[Count, Count] | None = None
     """Rows and columns; by default those of the layer."""

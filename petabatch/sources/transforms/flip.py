@@ -15,6 +15,7 @@ class Flip(Transform):
     """The mirror image, of some images; all frames of a film are flipped, or none."""
 
     moves: ClassVar[bool] = True
+    pixelwise: ClassVar[bool] = True
     type: Literal["flip"] = "flip"
     direction: Literal["horizontal", "vertical"] = "horizontal"
     """`horizontal`: left and right are exchanged. `vertical`: top and bottom are."""
@@ -30,10 +31,7 @@ class Flip(Transform):
         """Return the image or its mirror image."""
         if not (draws.of_film().random() < self.probability):
             return picture
-        axis = 0 if self.direction == "vertical" else 1
-        y, x = picture.axes
-        axes = (y.reversed(picture.shape[0]), x) if axis == 0 else (y, x.reversed(picture.shape[1]))
-        return picture.then(lambda pixels: np.flip(pixels, axis), axes=axes)
+        return picture.mirrored(0 if self.direction == "vertical" else 1)
 
     def apply(self, pixels: np.ndarray, draws: Draws) -> np.ndarray:
         """Return the pixels: `shows` flips them."""

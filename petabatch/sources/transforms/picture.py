@@ -72,6 +72,23 @@ class Picture:
         axes = self.axes[0].shifted(y), self.axes[1].shifted(x)
         return Picture((ny, nx, self.shape[2]), read, axes)
 
+    def mirrored(self, axis: int) -> Picture:
+        """Return it with its rows (axis 0) or its columns (axis 1) in reverse."""
+        size = self.shape[axis]
+
+        def read(rows: slice, columns: slice) -> np.ndarray:
+            part = [rows, columns]
+            part[axis] = slice(size - part[axis].stop, size - part[axis].start)
+            return np.flip(self.read(*part), axis)
+
+        y, x = self.axes
+        axes = (y.reversed(size), x) if axis == 0 else (y, x.reversed(size))
+        return Picture(self.shape, read, axes)
+
+    def each(self, change: Callable[[np.ndarray], np.ndarray], shape: Shape) -> Picture:
+        """Return what `change` makes of its pixels, each by itself: of a part, no others are read."""
+        return Picture(shape, lambda rows, columns: change(self.read(rows, columns)), self.axes)
+
     def then(
         self,
         change: Callable[[np.ndarray], np.ndarray],

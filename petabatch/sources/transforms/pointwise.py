@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -49,6 +49,7 @@ class Region(Transform):
     Corresponds to PetaVision's InputRegionLayer (`InputActivityBuffer.cpp`).
     """
 
+    pixelwise: ClassVar[bool] = True
     type: Literal["region"] = "region"
 
     def apply(self, pixels: np.ndarray, draws: Draws) -> np.ndarray:

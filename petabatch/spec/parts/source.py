@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
@@ -136,6 +137,13 @@ class Source(Part):
     def nbytes(self, shape: tuple[int, int, int]) -> int:
         """Return the bytes that reading images for a layer of this shape keeps in memory, at most."""
         return 0
+
+    def nbytes_of_rows(self, shape: tuple[int, int, int]) -> int:
+        """Return the bytes that reading some rows of an image of this shape takes beside these, at most.
+
+        By default the whole image is read, also in float64.
+        """
+        return math.prod(shape) * (4 + 8)
 
     def stream(self, shape: tuple[int, int, int], batch: int, seed: int) -> ImageStream:
         """Return what `open` returns, as a stream; see `petabatch.spec.images`."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ from petabatch import params
 from petabatch.bench.prediction import calibrate as measuring
 from petabatch.bench.prediction.calibrate import calibrate
 from petabatch.bench.prediction.calibration import Calibration, identify, load
+from petabatch.bench.prediction.part import LonePart
 from petabatch.errors import ArgumentError, InputError
 from petabatch.spec.network import Network
 
@@ -49,6 +51,23 @@ def test_some_displays_of_each_slice_are_measured(network: Network, monkeypatch:
 def test_features_are_split_as_their_number_divides(features: int, measured: list[int], small: Path) -> None:
     some = params.read(small, [f"layers.V1.shape=[6,6,{features}]"]).network
     assert measuring._ways(some, "features") == measured
+
+
+@pytest.mark.parametrize(("most", "stops"), [(1e11, (30, 60)), (1, (2, 12))])
+def test_parts_are_measured_in_a_second_display_if_that_is_not_too_much(
+    most: float, stops: tuple[int, int], network: Network, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found, plan = list[tuple[int, ...]](), LonePart.planned
+
+    def planned(part: LonePart, **changes: Any) -> Any:
+        found.append(changes["stops"])
+        return plan(part, **changes)
+
+    longer = network.model_copy(update={"run": network.run.model_copy(update={"display": 30})})
+    monkeypatch.setattr(LonePart, "planned", planned)
+    monkeypatch.setattr(measuring, "_MOST_PART", most)
+    assert measuring._steps(longer, 1) > 0
+    assert found == [stops]
 
 
 def test_displays_are_cut_short_on_demand(network: Network) -> None:

@@ -70,20 +70,25 @@ def test_more_ranks_than_slices_have_their_slices_split_and_the_batch_over_group
     network = params.read(path, ("run.batch=2", "run.display=100")).network
     (row,) = forecast(network, "two layers", MEASURED, NAMED["1GbE"], (4,)).rows
     ways = [(way.prediction.split, way.prediction.parts, way.prediction.slices) for way in row.shared]
-    assert ways == [("features", 2, 1), ("features", 4, 2), ("rows", 2, 1), ("rows", 4, 2)]
+    of_both = ("features and rows", 4, 2)
+    assert ways == [("features", 2, 1), ("features", 4, 2), ("rows", 2, 1), ("rows", 4, 2), of_both]
+    half, (both,) = row.shared[0], (way for way in row.shared if way.prediction.split == "features and rows")
+    assert both.memory < half.memory
+    assert both.prediction.communication < row.shared[1].prediction.communication
     two, four = (way.prediction for way in row.shared if way.prediction.split == "rows")
     assert four.messages - two.messages > 100 * two.slices
     assert row.batch.prediction.slices == 1
     chosen, _, others = row.choice.partition(": ")
-    assert re.fullmatch(r"split the (features|rows) over [24] ranks(, and the batch over 2 groups)?", chosen)
+    way = r"(features|rows|features and rows) over [24] ranks(, 2 by 2)?"
+    assert re.fullmatch(rf"split the {way}(, and the batch over 2 groups)?", chosen)
     assert "the batch would take" not in others, "which `run` refuses"
 
 
 def test_the_fastest_way_is_chosen_and_what_slows_the_others_is_said() -> None:
     link = Link(1e-3, 1e6)
-    way = Prediction("batch", 2, 1, 1, 1.0, 0.0, 1.0, 1e6, 1e6, 2.0)
-    rows = replace(way, split="rows", parts=2, computing=0.5, communication=0.1, sent=5e4, messages=50)
-    features = replace(rows, split="features", computing=0.25, communication=1.0, messages=100, sent=9e5)
+    way = Prediction(2, 1, 1, 1, 1.0, 0.0, 1.0, 1e6, 1e6, 2.0)
+    rows = replace(way, rows=2, computing=0.5, communication=0.1, sent=5e4, messages=50)
+    features = replace(rows, features=2, rows=1, computing=0.25, communication=1.0, messages=100, sent=9e5)
     assert choose_split([way, features, rows], {}, link, 2) == (
         "split the rows over 2 ranks: 600.0 ms a display; the batch would take 3.33 times as long, for its "
         "bytes (1.00 MB instead of 50.0 kB); the features over 2 ranks would take 2.08 times as long, for "
@@ -94,10 +99,12 @@ def test_the_fastest_way_is_chosen_and_what_slows_the_others_is_said() -> None:
     assert "for its messages (900 one after the other instead of 50)" in said
     slow = replace(way, computing=1.5, updating=2.5)
     assert "for its arithmetic (4.00 s instead of 500.0 ms)" in choose_split([slow, rows], {}, link, 2)
-    grid = replace(rows, ranks=8, parts=2)
+    grid = replace(rows, ranks=8)
     assert choose_split([replace(way, ranks=8), grid], {"features": "why"}, link, 8).startswith(
         "split the rows over 2 ranks, and the batch over 4 groups: "
     )
+    both = replace(rows, ranks=8, features=4)
+    assert choose_split([both], {}, link, 8).startswith("split the features and rows over 8 ranks, 4 by 2: ")
     assert choose_split([way], {"features": "why"}, link, 2).endswith("; features of all 2 ranks: why")
 
 

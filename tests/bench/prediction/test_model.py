@@ -14,7 +14,8 @@ from petabatch.bench.prediction.collectives import gather, tree
 from petabatch.bench.prediction.link import Link
 from petabatch.bench.prediction.model import by_batch, by_parts
 from petabatch.bench.prediction.traffic import Traffic, Update
-from petabatch.network.possible_parts import AXES, Axis
+from petabatch.network.possible_parts import Axis
+from petabatch.spec.network import Parallel
 
 LINK = Link(1e-3, 1e6)
 TRAFFIC = Traffic(
@@ -87,7 +88,7 @@ def meetings(ranks: int) -> tuple[float, int]:
 
 
 def test_split_features_send_in_each_step_and_learn_apart() -> None:
-    found = by_parts(TRAFFIC, CALIBRATION, LINK, "features", 8, 8)
+    found = by_parts(TRAFFIC, CALIBRATION, LINK, Parallel(features=8), 8)
     # a line in 1 / parts through 0.6 at 2 and 0.4 at 4: 0.2 + 0.8 / parts; 1.2 and 1.2 seconds of four slices
     steps = 10 * 1.2 * (0.2 + 0.8 / 8)
     assert found.computing == pytest.approx(steps + 4 * (1 + 2 / 8 + 3 * 0.5) + 0.25)
@@ -99,7 +100,7 @@ def test_split_features_send_in_each_step_and_learn_apart() -> None:
 
 
 def test_split_rows_exchange_borders_with_two_neighbours_and_sum_all_weights() -> None:
-    found = by_parts(TRAFFIC, CALIBRATION, LINK, "rows", 4, 4)
+    found = by_parts(TRAFFIC, CALIBRATION, LINK, Parallel(rows=4), 4)
     steps = 10 * 1.2 * 0.3
     assert found.computing == pytest.approx(steps + 4 * (1 / 4 + 2 / 4 + 3 * 0.5 / 4) + 0.25)
     assert found.updating == pytest.approx(5 + 4 * 0.25)
@@ -109,7 +110,7 @@ def test_split_rows_exchange_borders_with_two_neighbours_and_sum_all_weights() -
     of_steps = 10 * 4 * (2 * 1e-3 + 2 * 80e-6)
     of_update = sum(one.seconds(LINK) for one in update)
     assert found.communication == pytest.approx(of_steps + of_update + meetings(4)[0])
-    two = by_parts(TRAFFIC, CALIBRATION, LINK, "rows", 2, 2)  # a line through the whole and 0.3 at 4
+    two = by_parts(TRAFFIC, CALIBRATION, LINK, Parallel(rows=2), 2)  # a line through the whole and 0.3 at 4
     assert two.computing < by_batch(TRAFFIC, CALIBRATION, LINK, 1).computing
     assert CALIBRATION.part("rows", 2) == pytest.approx(0.3 + 0.7 / 3)
     assert two.sent == 10 * 4 * 80 + sum(one.sent for one in (tree(400, 2, 4), tree(8000, 2)))
@@ -117,7 +118,7 @@ def test_split_rows_exchange_borders_with_two_neighbours_and_sum_all_weights() -
 
 @pytest.mark.parametrize(("axis", "learners", "of_weights"), [("features", 2, 2), ("rows", 4, 1)])
 def test_groups_of_ranks_have_a_part_of_the_batch(axis: Axis, learners: int, of_weights: int) -> None:
-    found = by_parts(TRAFFIC, CALIBRATION, LINK, axis, 2, 4)
+    found = by_parts(TRAFFIC, CALIBRATION, LINK, Parallel.model_validate({axis: 2}), 4)
     assert found.slices == 2
     update = tree(400 // of_weights, learners, 4), tree(8000 // of_weights, learners)
     each = 100 if axis == "features" else 80
@@ -125,12 +126,26 @@ def test_groups_of_ranks_have_a_part_of_the_batch(axis: Axis, learners: int, of_
     assert found.updating == pytest.approx((5 + 2 * 0.25) / of_weights)
 
 
+def test_features_of_tiles_are_added_up_and_tiles_exchange_rows() -> None:
+    found = by_parts(TRAFFIC, CALIBRATION, LINK, Parallel(features=2, rows=4), 16)
+    # the part of a tile of 0.3, and of that the 0.6 of half of the features; two slices of the slower group
+    steps = 10 * (0.9 + 0.8) / 2 * 0.6 * 0.3
+    assert (found.split, found.parts, found.slices) == ("features and rows", 8, 2)
+    assert found.computing == pytest.approx(steps + 2 * (1 / 4 + 2 / 8 + 3 * 0.5 / 4) + 0.25)
+    assert found.updating == pytest.approx((5 + 2 * 0.25) / 2)
+    update = tree(400 // 2, 8, 4), tree(8000 // 2, 8)
+    assert found.sent == 10 * 2 * (100 / 4 + 2 * (30 + 50)) + sum(one.sent for one in update)
+    of_steps = 10 * 2 * (3 * 1e-3 + (25 + 2 * 80) * 1e-6)
+    of_update = sum(one.seconds(LINK) for one in update)
+    assert found.communication == pytest.approx(of_steps + of_update + meetings(16)[0])
+
+
 def test_slices_in_one_call_send_one_message_and_threads_wait_side_by_side() -> None:
-    one = by_parts(TRAFFIC, CALIBRATION, LINK, "features", 2, 2)
-    joined = by_parts(replace(TRAFFIC, together=4), CALIBRATION, LINK, "features", 2, 2)
+    one = by_parts(TRAFFIC, CALIBRATION, LINK, Parallel(features=2), 2)
+    joined = by_parts(replace(TRAFFIC, together=4), CALIBRATION, LINK, Parallel(features=2), 2)
     assert joined.sent == one.sent
     assert one.communication - joined.communication == pytest.approx(10 * 3 * 1e-3)
-    beside = by_parts(TRAFFIC, replace(CALIBRATION, threads=2), LINK, "features", 2, 2)
+    beside = by_parts(TRAFFIC, replace(CALIBRATION, threads=2), LINK, Parallel(features=2), 2)
     assert one.communication - beside.communication == pytest.approx(10 * 2 * 1e-3)
 
 
@@ -149,7 +164,8 @@ def test_a_slower_link_never_makes_a_display_faster(
 ) -> None:
     traffic, calibration = replace(TRAFFIC, batch=batch), replace(CALIBRATION, slices=slices)
     ways = [partial(by_batch, ranks=ranks)]
-    ways += [partial(by_parts, axis=axis, parts=2, ranks=2 * ranks) for axis in AXES]
+    shared = Parallel(features=2), Parallel(rows=2), Parallel(features=2, rows=2)
+    ways += [partial(by_parts, parallel=one, ranks=one.parts * ranks) for one in shared]
     for predict in ways:
         found = predict(traffic, calibration, link=Link(latency, bandwidth))
         assert predict(traffic, calibration, link=Link(2 * latency, bandwidth)).seconds >= found.seconds

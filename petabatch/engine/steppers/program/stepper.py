@@ -18,10 +18,9 @@ from petabatch.engine.step_records import StepRecords
 from petabatch.engine.steppers.base import Binding, Rows, Stepper
 from petabatch.engine.steppers.probe_sums import StepProbes
 from petabatch.engine.steppers.program.compiled import CompiledProgram, Section
-from petabatch.engine.steppers.program.exchanged_rows import ExchangedRows
 from petabatch.engine.steppers.program.interpreted import InterpretedLayer
-from petabatch.engine.steppers.program.joined_sum import JoinedSum
 from petabatch.engine.steppers.program.lazy_codes import LazyCodes
+from petabatch.engine.steppers.program.links import Link, links
 from petabatch.engine.steppers.program.slice import ProgramSlice
 from petabatch.engine.steppers.program.tables import Tables
 from petabatch.engine.steppers.program.tables.rules import NORMS
@@ -29,21 +28,19 @@ from petabatch.engine.steppers.program.workspace import Workspace, thread_worksp
 from petabatch.engine.steppers.timing import PROGRAM_STEPS, time_program_step
 from petabatch.kernels.cpu.program.look import STOPPED
 from petabatch.kernels.cpu.program.whole import norm
-from petabatch.network.operations import Exchange, Join
 from petabatch.network.plan import Plan
 from petabatch.spec.weights import Learning
 from petabatch.variable import Array
 
-Between = InterpretedLayer | JoinedSum | ExchangedRows
-"""What is done between compiled operations."""
-
 
 class Joined(NamedTuple):
-    """What slices are advanced by together: a section, what is done between, ..., a section."""
+    """What slices are advanced by together: a section, an interpreted layer, ..., a section."""
 
     slices: Sequence[Stepper]
     sections: Sequence[Section]
-    between: Sequence[Between]
+    between: Sequence[InterpretedLayer]
+    links: Mapping[int, Link]
+    """What ranks exchange in the steps, by the number of the array with the link."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +127,7 @@ class ProgramStepper(Stepper):
         tables = self.tables
         weights: tuple[int, ...] = ()
         if tables.slices == 1:
-            if tables.calls or tables.active or self.looks_inside:
+            if tables.calls or tables.links or tables.active or self.looks_inside:
                 return self
             # a thread packs the weights of one slice, and lists the active units of one
             weights = tuple(id(self.slice.arrays[one.key]) for one in tables.weights.values())
@@ -170,10 +167,12 @@ class ProgramStepper(Stepper):
             self._run_with_looks(slices, first, last, new_image, watched, found)
             return found.swapaxes(0, 1)
         space = self._workspace
-        _, sections, between = self._joined_with(slices, space)
+        _, sections, between, linked = self._joined_with(slices, space)
         self.compiled.list_active(sections, first)
         if not between:
             self.compiled.advance(space, sections[0], first, last, last, new_image, watched, found)
+            for exchanged in linked.values():
+                exchanged.check()
             self._reach(slices, first, last)
             return found.swapaxes(0, 1)
         for number, step in enumerate(range(first + 1, last + 1)):
@@ -184,6 +183,8 @@ class ProgramStepper(Stepper):
                     self.compiled.advance(space, section, *ends)
                 if after is not None:
                     after.advance(step)
+            for exchanged in linked.values():
+                exchanged.check()
             found[:, number] = sums[:, 0]
             self._reach(slices, step - 1, step)
         return found.swapaxes(0, 1)
@@ -202,7 +203,7 @@ class ProgramStepper(Stepper):
         while moving and step < last:
             mine = [slices[n] for n in moving]
             space = self._workspace
-            _, (section,), _ = self._joined_with(mine, space)
+            section = self._joined_with(mine, space).sections[0]
             part = np.zeros((len(mine), last - step, found.shape[2]))
             self.compiled.list_active([section], step)
             for one in mine:
@@ -221,24 +222,19 @@ class ProgramStepper(Stepper):
         if known is None or known.slices != slices:
             calls, bounds = self.tables.calls, [one.bound for one in slices]
             ends = (0, *(at.row for at in calls), len(self.compiled.rows))
-            between: list[Between] = []
+            between = []
             for at in calls:
-                if isinstance(at.call, Join):
-                    keys = (*at.drives, at.call.out)
-                    part, total = (space.slices_of(key, len(slices), (at.call.size,)) for key in keys)
-                    between.append(JoinedSum(at.call.when, self.bound, part, total))
-                    continue
-                if isinstance(at.call, Exchange):
-                    sized = zip((*at.drives, at.call.out), at.call.sizes, strict=True)
-                    wide, out = (space.slices_of(key, len(slices), (size,)) for key, size in sized)
-                    between.append(ExchangedRows(at.call, self.bound, wide, out))
-                    continue
                 shape = self.tables.graph.network.layers[at.call.layer].shape
                 drives = [space.slices_of(key, len(slices), shape) for key in at.drives]
                 between.append(InterpretedLayer(at.call.layer, bounds, drives))
             mine = [one.slice for one in slices]
             sections = self.compiled.sections(space, mine, *pairwise(ends))
-            self._joined[space] = known = Joined(slices, sections, between)
+            features, tag = self.bound.signals.features, self.bound.lanes.start
+            found = links(self.tables.links, features, tag, len(slices), space)
+            linked = {self.tables.array(key): one for key, one in found.items()}
+            for number, one in linked.items():
+                one.place(sections, number)
+            self._joined[space] = known = Joined(slices, sections, between, linked)
         return known
 
     @staticmethod
@@ -336,10 +332,11 @@ class ProgramStepper(Stepper):
             (label, partial(self.compiled.advance, space, section, *ends))
             for label, section in zip(self.tables.labels, sections, strict=True)
         ]
-        if self.tables.calls:
-            between = self._joined_with(slices, space).between
-            for at, job in zip(self.tables.calls, between, strict=True):
-                jobs.append((at.call.label, partial(_each, job.advance, range(now + 1, last + 1))))
+        joined = self._joined_with(slices, space)
+        for number, one in joined.links.items():
+            one.place(sections, number)
+        for at, job in zip(self.tables.calls, joined.between, strict=True):
+            jobs.append((at.call.label, partial(_each, job.advance, range(now + 1, last + 1))))
         self.compiled.list_active(sections, now)
         changed = [array for one in mine for array in one.changing]
         return time_program_step(jobs, changed, len(slices))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import Any
 
 import numpy as np
@@ -69,11 +69,9 @@ class Workspace:
                 array = self.held[key]
                 self.arrays[:, number] = array.ctypes.data, array.size, 1
             elif key in tables.scratch:
-                # Drives are computed in blocks, the last of which may reach beyond the end.
-                size = tables.scratch[key]
-                array = self.own[key] = np.zeros((tables.slices, size + _slack(tables, key)), np.float32)
+                array = self._own(tables, key)
                 self.arrays[:, number, 0] = array.ctypes.data + array.strides[0] * np.arange(tables.slices)
-                self.arrays[:, number, 1:] = size, 1
+                self.arrays[:, number, 1:] = tables.scratch[key], 1
         calls = tables.slices if tables.slices > 1 else 0
         self.places = np.zeros(calls * tables.places, np.int64)
         """Scratch of what is computed in several slices at once."""
@@ -84,7 +82,22 @@ class Workspace:
         """Scratch that holds nothing between operations, by number."""
         self._more: list[tuple[np.ndarray, list[np.ndarray]]] = []
         """Tables of arrays of further threads, and their own scratch."""
+        self.links: dict[Hashable, Any] = {}
+        """What ranks exchange in steps on this thread, and the buffers for it; see `links.py`."""
+        self.buffers: dict[Hashable, Any] = {}
         self._products: dict[Patches, tuple[Shape, Scratch, Any]] = {}
+
+    def _own(self, tables: Tables, key: str) -> np.ndarray:
+        """Return scratch of each slice, of its own or within other scratch."""
+        if key not in self.own:
+            size = tables.scratch[key]
+            if key in tables.inside:
+                whole, begin = tables.inside[key]
+                self.own[key] = self._own(tables, whole)[:, begin : begin + size]
+            else:
+                # Drives are computed in blocks, the last of which may reach beyond the end.
+                self.own[key] = np.zeros((tables.slices, size + _slack(tables, key)), np.float32)
+        return self.own[key]
 
     def _scratch(self, tables: Tables, number: int, p: Patches, s: Shape, scratch: Scratch) -> None:
         row, names = self.shapes[number], tables.numbers_of

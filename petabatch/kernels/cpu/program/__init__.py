@@ -12,6 +12,9 @@ which units are active, so that reconstructions need not look for them.
 one call, and `together.py` reads the weights once for all of them. So does `abreast.py` where slices share
 synapses of units that are mostly active: each post unit gathers what arrives, in all slices side by side.
 
+**Several ranks.** What ranks that share slices send each other in a step is sent and received between two
+operations, of all slices of a call at once (`messages.py`): the interpreter has no part in it.
+
 **Several threads for one slice** take its operations in stages (`team.py`): layers of one level, and what
 feeds them, are made side by side. Of drives, reconstructions, pooling and lazily evaluated codes a thread
 takes a tile of rows, whose height follows from the layer's shape alone; of updates some thousand units.

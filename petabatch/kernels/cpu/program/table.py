@@ -143,3 +143,9 @@ class Op(IntEnum):
     """OUT in place: A: features, one for each bin; numbers: see `positions.py`."""
     UNPOOL = 30
     """OUT [rows, D, E] = IN where A is the largest of its window of B rows and C columns, else 0."""
+    EXCHANGE = 31
+    """IN [B + C + D, E] in place, the C rows of this rank and more before and after: these become those of
+    the ranks that have the next tiles, or (F = 1) what these have beyond their tiles is added to OUT, the
+    rows of this rank; A: the link, see `messages.py`."""
+    JOIN = 32
+    """OUT [B] = sum of IN over the ranks of a link A."""

@@ -60,7 +60,7 @@ _WRITE: Mapping[type[Operation], Callable[[Writer, Any], None]] = {
     Update: updates.update,
     Control: updates.control,
     Call: updates.call,
-    Join: updates.join,
+    Join: transport.join,
     Exchange: transport.exchange,
     LazyUpdate: lazy.lazy_update,
 }
@@ -165,6 +165,6 @@ class Tables(Writer):
     def _structure(self) -> tuple[object, ...]:
         return (
             self.rows, self.sources, self.drives, self.scratch, self.constants, self.lists, self.geometries,
-            self.weights, self.turned, self.numbers_of, self.own, self.read_by_rows, self.slices,
+            self.weights, self.turned, self.numbers_of, self.own, self.read_by_rows, self.slices, self.inside,
             [(at.row, at.call.out, at.drives) for at in self.calls],
         )  # fmt: skip

@@ -6,7 +6,7 @@ from dataclasses import replace
 from math import prod
 
 from petabatch.engine.steppers.program.tables.weights import Weights, with_margin_as_units
-from petabatch.engine.steppers.program.tables.writer import CallAt, Writer
+from petabatch.engine.steppers.program.tables.writer import Writer
 from petabatch.kernels.cpu import layout
 from petabatch.kernels.cpu.incoming import SORTED
 from petabatch.kernels.cpu.layout import PANEL
@@ -19,6 +19,7 @@ from petabatch.network.operations import (
     Exchange,
     Extend,
     Fill,
+    Join,
     List,
     Scatter,
 )
@@ -54,9 +55,18 @@ def crop(to: Writer, one: Crop) -> None:
 
 
 def exchange(to: Writer, one: Exchange) -> None:
-    """Note the exchange of rows between ranks."""
-    to.array(one.out)
-    to.calls.append(CallAt(len(to.rows), one, (one.source.key,)))
+    """Write the row of an exchange of rows between ranks; sums are made in place."""
+    if one.adds:
+        to.inside[one.out] = one.source.key, one.before * one.row
+    sizes = {t.B: one.before, t.C: one.rows, t.D: one.after, t.E: one.row, t.F: one.adds}
+    row = {**to.read(one.source), **sizes, t.A: to.link(one), t.TOGETHER: to.slices > 1}
+    to.row(t.Op.EXCHANGE, one, row, ())
+
+
+def join(to: Writer, one: Join) -> None:
+    """Write the row of a sum over the parts of ranks."""
+    row = {**to.read(one.source), t.A: to.link(one), t.B: one.size, t.TOGETHER: to.slices > 1}
+    to.row(t.Op.JOIN, one, row, ())
 
 
 def compare(to: Writer, one: Compare) -> None:

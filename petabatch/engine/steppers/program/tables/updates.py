@@ -26,7 +26,6 @@ from petabatch.network.graph import Graph
 from petabatch.network.operations import (
     Call,
     Control,
-    Join,
     Operation,
     Source,
     Update,
@@ -210,14 +209,3 @@ def call(to: Writer, one: Call) -> None:
         row = {t.F: to.array(BUFFERS)}
         drives.append(to.gather(one, row, sources, f", buffer {buffer}"))
     to.calls.append(CallAt(len(to.rows), one, tuple(drives)))
-
-
-def join(to: Writer, one: Join) -> None:
-    """Note the sum over ranks; write the row that copies a partial sum which is an activity."""
-    key = one.source.key
-    if key not in to.scratch:
-        key = f"{one.out}, a part of them"
-        to.scratch[key] = one.size
-        to.row(t.Op.COPY, replace(one, out=key), to.read(one.source), ())
-    to.array(one.out)
-    to.calls.append(CallAt(len(to.rows), one, (key,)))

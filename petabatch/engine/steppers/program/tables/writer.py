@@ -38,11 +38,11 @@ TRAIN = "spikes/"
 
 
 class CallAt(NamedTuple):
-    """What is done between compiled operations: an update in the interpreter, or what ranks exchange."""
+    """An update in the interpreter, between compiled operations."""
 
     row: int
     """The first row after it."""
-    call: Call | Join | Exchange
+    call: Call
     drives: tuple[str, ...]
     """The arrays of its input, one for each buffer; none where it gathers its input itself."""
 
@@ -94,6 +94,10 @@ class Writer:
         """The layers whose time scale the program adapts."""
         self.calls: list[CallAt] = []
         """What the interpreter does."""
+        self.inside: dict[str, tuple[str, int]] = {}
+        """Scratch that lies within other scratch: in which, and where it begins."""
+        self.links: dict[str, Exchange | Join] = {}
+        """What ranks exchange, by the array with its link."""
         self.row_functions: dict[str, RowFunction] = {}
         """By layer."""
         self.scratch[BUFFERS] = 2 * u.CHUNK
@@ -144,6 +148,12 @@ class Writer:
         row = {**row, t.A: first, t.B: last, t.D: 0, t.E: 0}
         self.row(t.Op.UPDATE, gathered, row, constants(gathered.rule, 1))
         return out
+
+    def link(self, one: Exchange | Join) -> int:
+        """Return the number of the link of what ranks exchange."""
+        key = f"links/{one.out}"
+        self.links[key] = one
+        return self.array(key)
 
     def stream(self, layer: str) -> int:
         """Return the number of the random stream of a layer."""

@@ -1,0 +1,159 @@
+"""Messages between ranks, compiled: rows of neighbouring tiles, and sums over the parts of features.
+
+A link is what ranks exchange in an operation of all slices of a call:
+
+    link   int64 [places]   the address of a table of messages, see `kernels/messages.py`; addresses of what
+                            is sent and received, 0 where nothing is
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import carray, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from petabatch.kernels.cpu.arrays import copy
+from petabatch.kernels.cpu.jit import njit
+from petabatch.kernels.cpu.program.table import IN, LOOKBACK, OUT, A, B, C, D, E, F
+from petabatch.kernels.cpu.program.views import floats, longs, pointer
+from petabatch.kernels.messages import COUNT, ERROR, PLACES, REQUESTS, START, STATUSES, WAIT, WAITING
+
+MESSAGES = 0
+"""The first place of a link: the table of its messages."""
+UP, DOWN, ABOVE, BELOW = range(1, 5)
+"""Further places of a link of rows: `[slices, rows, row]` to and from the tile above and the one below."""
+PACKED, PARTS = 1, 2
+"""Further places of a link of a sum: where the part of this rank is copied to before it is sent; the parts
+`[slices, size]` of all ranks, in their order."""
+MONOTONIC = 1
+"""The clock of Linux that `time.monotonic` reads."""
+
+
+@intrinsic
+def nanoseconds(typing: Any, clock: Any) -> Any:
+    """Return the time of a clock of Linux, by its number."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        word, number = ir.IntType(64), ir.IntType(32)
+        time = cgutils.alloca_once(builder, word, 2)
+        kind = ir.FunctionType(number, [number, word.as_pointer()])
+        read = cgutils.get_or_insert_function(builder.module, kind, "clock_gettime")
+        builder.call(read, [builder.trunc(args[0], number), time])
+        seconds, rest = (builder.load(builder.gep(time, [number(n)])) for n in range(2))
+        return builder.add(builder.mul(seconds, word(10**9)), rest)
+
+    return types.int64(types.int64), generate
+
+
+@intrinsic
+def add(typing: Any, address: Any, value: Any) -> Any:
+    """Add to the int64 at an address, which other threads change too."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        place = builder.inttoptr(args[0], ir.IntType(64).as_pointer())
+        return builder.atomic_rmw("add", place, args[1], "seq_cst")
+
+    return types.int64(types.int64, types.int64), generate
+
+
+def _call(builder: Any, function: Any, count: Any, *tables: Any) -> Any:
+    """Generate the call of a function of C, `int(int, void *, ...)`."""
+    number, table = ir.IntType(32), ir.IntType(8).as_pointer()
+    kind = ir.FunctionType(number, [number, *[table] * len(tables)])
+    pointers = [builder.inttoptr(one, table) for one in tables]
+    called = builder.inttoptr(function, kind.as_pointer())
+    return builder.sext(builder.call(called, [builder.trunc(count, number), *pointers]), ir.IntType(64))
+
+
+@intrinsic
+def start(typing: Any, function: Any, count: Any, requests: Any) -> Any:
+    """Start all messages; return 0 or the number of an error."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return _call(builder, *args)
+
+    return types.int64(*[types.int64] * 3), generate
+
+
+@intrinsic
+def wait(typing: Any, function: Any, count: Any, requests: Any, statuses: Any) -> Any:
+    """Wait until all messages have arrived; return 0 or the number of an error."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return _call(builder, *args)
+
+    return types.int64(*[types.int64] * 4), generate
+
+
+@njit(nogil=True, error_model="numpy")
+def deliver(messages: int) -> None:
+    """Send and receive the messages of a table, unless some have ended with an error before."""
+    at = carray(pointer(messages), (PLACES,), np.int64)
+    if at[COUNT] == 0 or at[ERROR] != 0:
+        return
+    begin = nanoseconds(MONOTONIC)
+    add(at[WAITING], 1)
+    error = start(at[START], at[COUNT], at[REQUESTS])
+    if error == 0:
+        error = wait(at[WAIT], at[COUNT], at[REQUESTS], at[STATUSES])
+    at[ERROR] = error
+    add(at[WAITING], -1)
+    add(at[WAITING] + 8, nanoseconds(MONOTONIC) - begin)
+
+
+@njit(nogil=True, error_model="numpy")
+def _at(address: int, number: int, size: int) -> Any:
+    """Return block `number` of float32 numbers at an address; nothing at address 0."""
+    return carray(pointer(address + 4 * number * size), (size if address != 0 else 0,), np.float32)
+
+
+@njit(nogil=True, error_model="numpy")
+def _add_to(out: Any, more: Any) -> None:
+    for i in range(more.size):
+        out[i] += more[i]
+
+
+@njit(nogil=True, error_model="numpy")
+def exchange_rows(row: Any, arrays: Any, step: int) -> None:
+    """Exchange rows at the borders of the tiles of slices `arrays` `[slices, n, 3]`; see `Op.EXCHANGE`."""
+    link, length, adds = longs(arrays[0], row[A]), row[E], row[F] != 0
+    before, after = row[B] * length, row[D] * length
+    last = before + row[C] * length
+    # Of sums, rows beyond the tile are sent, and added to those of others; else others get a copy of ours.
+    up, down = (before, after) if adds else (after, before)
+    begin_up, begin_down = (0, last) if adds else (before, last - before)
+    for w in range(arrays.shape[0]):
+        wide = floats(arrays[w], row[IN], step - row[LOOKBACK])
+        copy(wide[begin_up : begin_up + up], _at(link[UP], w, up))
+        copy(wide[begin_down : begin_down + down], _at(link[DOWN], w, down))
+    deliver(link[MESSAGES])
+    for w in range(arrays.shape[0]):
+        wide = floats(arrays[w], row[IN], step - row[LOOKBACK])
+        above, below = _at(link[ABOVE], w, down), _at(link[BELOW], w, up)
+        if adds:
+            _add_to(wide[before : before + down], above)
+            _add_to(wide[last - up : last], below)
+        else:
+            copy(above, wide[: above.size])
+            copy(below, wide[last : last + below.size])
+
+
+@njit(nogil=True, error_model="numpy")
+def add_parts(row: Any, arrays: Any, step: int) -> None:
+    """Add up the parts of all ranks of slices `arrays` `[slices, n, 3]`, in their order; see `Op.JOIN`."""
+    link, size = longs(arrays[0], row[A]), row[B]
+    for w in range(arrays.shape[0]):
+        packed = _at(link[PACKED], w, size)
+        copy(floats(arrays[w], row[IN], step - row[LOOKBACK])[: packed.size], packed)
+    deliver(link[MESSAGES])
+    for w in range(arrays.shape[0]):
+        out = floats(arrays[w], row[OUT], step)
+        one, other = _at(link[PARTS], w, size), _at(link[PARTS + 1], w, size)
+        for i in range(size):
+            out[i] = one[i] + other[i]
+        for number in range(2, link.size - PARTS):
+            _add_to(out[:size], _at(link[PARTS + number], w, size))

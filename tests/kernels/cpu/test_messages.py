@@ -1,0 +1,103 @@
+"""Rows of neighbouring tiles and sums over ranks in compiled steps, with what others have sent in place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from petabatch.kernels.cpu.program import table as t
+from petabatch.kernels.cpu.program.messages import add_parts, exchange_rows
+from petabatch.kernels.messages import PLACES
+
+SLICES, BEFORE, ROWS, AFTER, LENGTH = 2, 1, 4, 2, 3
+STEP = 7
+
+
+def tables(arrays: list[np.ndarray], depths: list[int]) -> np.ndarray:
+    """Return the table of arrays `[slices, places, size]`, after that of nothing."""
+    found = np.zeros((SLICES, 1 + len(arrays), 3), np.int64)
+    for number, (array, depth) in enumerate(zip(arrays, depths, strict=True), 1):
+        for w in range(SLICES):
+            found[w, number] = array[w].ctypes.data, array[w].size // depth, depth
+    return found
+
+
+def link(*arrays: np.ndarray | None) -> np.ndarray:
+    """Return a link without messages."""
+    none = np.zeros(PLACES, np.int64)
+    LINKS.append(none)
+    return np.array([none.ctypes.data, *(0 if one is None else one.ctypes.data for one in arrays)])
+
+
+LINKS: list[np.ndarray] = []
+
+
+def row(**columns: int) -> np.ndarray:
+    found = np.zeros(t.COLUMNS, np.int64)
+    for name, value in columns.items():
+        found[getattr(t, name)] = value
+    return found
+
+
+def random(*shape: int) -> np.ndarray:
+    return np.random.default_rng(len(shape)).standard_normal(shape).astype(np.float32)
+
+
+@pytest.mark.parametrize("above", [True, False])
+@pytest.mark.parametrize("below", [True, False])
+@pytest.mark.parametrize("adds", [True, False])
+def test_rows_are_sent_and_taken_where_there_are_tiles(adds: bool, above: bool, below: bool) -> None:
+    wide = random(SLICES, BEFORE + ROWS + AFTER, LENGTH)
+    before, mine = wide.copy(), slice(BEFORE, BEFORE + ROWS)
+    up, down = (BEFORE, AFTER) if adds else (AFTER, BEFORE)
+    sizes: list[Any] = [up if above else None, down if below else None]
+    sizes += [down if above else None, up if below else None]
+    sent_up, sent_down, from_above, from_below = buffers = [
+        None if rows is None else random(SLICES, rows, LENGTH) for rows in sizes
+    ]
+    given = [None if one is None else one.copy() for one in buffers]
+    own = link(*buffers)
+    arrays = tables([wide, np.stack([own] * SLICES)], [1, 1])
+    arrays[:, 2, 0] = own.ctypes.data
+    one = row(IN=1, A=2, B=BEFORE, C=ROWS, D=AFTER, E=LENGTH, F=int(adds))
+    exchange_rows(one, arrays, STEP)
+    tile, expected = before[:, mine], before.copy()
+    if adds:
+        expected = tile.copy()
+        if given[2] is not None:
+            expected[:, :AFTER] += given[2]
+        if given[3] is not None:
+            expected[:, ROWS - BEFORE :] += given[3]
+    else:
+        if given[2] is not None:
+            expected[:, :BEFORE] = given[2]
+        if given[3] is not None:
+            expected[:, BEFORE + ROWS :] = given[3]
+    np.testing.assert_array_equal(wide[:, mine] if adds else wide, expected)
+    edges = (before[:, :BEFORE], before[:, BEFORE + ROWS :])
+    if not adds:
+        edges = (tile[:, :AFTER], tile[:, ROWS - BEFORE :])
+    for sent, rows in zip((sent_up, sent_down), edges, strict=True):
+        assert sent is None or np.array_equal(sent, rows)
+    for taken, was in zip((from_above, from_below), given[2:], strict=True):
+        assert taken is None or np.array_equal(taken, was)
+
+
+@pytest.mark.parametrize("rank", range(3))
+@pytest.mark.parametrize("packed", [True, False])
+def test_parts_are_added_in_the_order_of_ranks_on_all_of_them(rank: int, packed: bool) -> None:
+    values = [2.0**24, 1.0, -(2.0**24)]  # whose sum depends on the order
+    parts = [np.full((SLICES, 5), value, np.float32) for value in values]
+    mine, out = parts[rank], np.full((SLICES, 8), -1, np.float32)
+    if packed:  # from an activity, of the step before
+        mine, parts[rank] = random(SLICES, 3, 5), np.zeros((SLICES, 5), np.float32)
+        mine[:, (STEP - 1) % 3] = values[rank]
+    own = link(parts[rank] if packed else None, *parts)
+    arrays = tables([mine, out, np.stack([own] * SLICES)], [3 if packed else 1, 1, 1])
+    arrays[:, 3, 0] = own.ctypes.data
+    arrays[:, 3, 1] = own.size
+    add_parts(row(IN=1, OUT=2, LOOKBACK=1, A=3, B=5), arrays, STEP)
+    assert np.all(out[:, :5] == np.float32(0.0))  # and not 1, which other orders give
+    assert np.all(out[:, 5:] == -1)
