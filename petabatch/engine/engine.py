@@ -393,8 +393,7 @@ class Engine:
     def _record_initial(self) -> None:
         for group in self.groups:
             with self.backend.holding(group.lanes):
-                for lane in group.all:
-                    lane.observer.record(0)
+                group.record(0)
         self.record_shared(0, 0)
 
     def record_shared(self, first: int, last: int) -> None:

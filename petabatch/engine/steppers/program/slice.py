@@ -10,7 +10,7 @@ from petabatch.engine.pages import Pages
 from petabatch.engine.step_records import StepRecords
 from petabatch.engine.steppers.base import Binding
 from petabatch.engine.steppers.program.margins import Margins
-from petabatch.engine.steppers.program.tables import Tables
+from petabatch.engine.steppers.program.tables import SliceNumbers, Tables
 from petabatch.engine.steppers.program.tables.writer import TRAIN
 from petabatch.random import stream_pool
 from petabatch.variable import Array
@@ -19,9 +19,11 @@ from petabatch.variable import Array
 class ProgramSlice:
     """The arrays of a slice, which a program updates in place, and what differs from other slices besides."""
 
-    def __init__(self, bound: Binding, tables: Tables, records: StepRecords, pages: Pages) -> None:
+    def __init__(
+        self, bound: Binding, tables: Tables, numbers: SliceNumbers, records: StepRecords, pages: Pages
+    ) -> None:
         self._tables, self.arrays = tables, bound.arrays
-        self.numbers, self.factors = tables.constants_of_slice
+        self.numbers, self.factors = numbers
         self.margins = Margins(bound, tables.program.margins)
         self.own: dict[str, np.ndarray] = {
             **{key: pages.zeros((size,), kind) for key, (size, kind) in tables.own.items()},
