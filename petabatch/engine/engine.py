@@ -33,6 +33,7 @@ from petabatch.engine.state import State
 from petabatch.engine.steppers import Rows, StepperMaker
 from petabatch.engine.updates import Updates
 from petabatch.engine.warm_up import WarmUp
+from petabatch.errors import NonFiniteError
 from petabatch.kernels.cuda.device import Device
 from petabatch.network.over_time import knots
 from petabatch.network.plan import Plan
@@ -188,7 +189,8 @@ class Engine:
         """
         self.updates.reduction.settle()
         self.state.restore(arrays)
-        self.state.assert_finite(step)
+        if not self.plan.tolerant:
+            self.state.assert_finite(step)
         self.step = step
         for lane in self.lanes:
             lane.resume(step)
@@ -283,6 +285,18 @@ class Engine:
         if self.warming_up:
             self.warming_up = False
             self.warm_up.report()
+
+    @property
+    def failures(self) -> dict[int, NonFiniteError]:
+        """Why slices have stopped, by their number; see `Plan.tolerant`."""
+        stopped = [(lane, lane.failure) for lane in self.lanes if lane.failure is not None]
+        return {number: failure for lane, failure in stopped for number in lane.slices}
+
+    def stop(self, failures: Mapping[int, NonFiniteError]) -> None:
+        """Let slices make no more steps that had stopped before the run was resumed."""
+        for lane in self.lanes:
+            if lane.slices.start in failures:
+                lane.stop(failures[lane.slices.start])
 
     @property
     def progress(self) -> int:

@@ -127,7 +127,7 @@ class Group:
         except NonFiniteError as error:
             if not lane.plan.tolerant:
                 raise
-            lane.failure = error
+            lane.stop(error)
 
     def _arrange(self) -> None:
         """Find out which lanes are alike, if any has another stepper."""

@@ -101,6 +101,13 @@ class Lane:
         """Its plastic connections."""
         return LaneLearning(self.plan, self.signals, self.stepper, self.ctx, self.slices)
 
+    def stop(self, failure: NonFiniteError) -> None:
+        """Make no more steps; the state is the initial one again, since it is not finite."""
+        self.failure = failure
+        for key, array in self.arrays.items():
+            if (variable := self.plan.variables[key]).per == "slice":
+                array[...] = variable.initial
+
     def share(self, rows: Rows | None) -> None:
         """Let several threads work on a slice, or one again."""
         self._rows = rows
