@@ -253,7 +253,8 @@ class Engine:
         ):
             self._threads = pool, thread_pools()
             with self.computing(), self.warm_up:
-                for lane in {lane.plan.method.decision: lane for lane in self.lanes}.values():
+                different = {id(lane.plan.method): lane for lane in self.lanes}.values()
+                for lane in {lane.plan.method.decision: lane for lane in different}.values():
                     self.warm_up.wait_for(pool.submit(lane.stepper.warm_up))
             yield pool
 
@@ -382,6 +383,9 @@ class Engine:
     def _shared_slices(self) -> Iterator[None]:
         """Let several threads work on each slice while there are fewer slices than threads; same bits."""
         each = self.threads // len(self._grouped[False])
+        if each <= 1:
+            yield
+            return
         with ThreadPoolExecutor(self.threads, "rows") as pool:
             for lane in self.lanes:
                 lane.share(Rows(pool, each))

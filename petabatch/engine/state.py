@@ -19,6 +19,7 @@ from petabatch.errors import FormatError, InputError, InputFileError, ParamsErro
 from petabatch.kernels.array import ArrayKernels
 from petabatch.network import lazy_codes
 from petabatch.network.graph import Graph
+from petabatch.network.numbers import is_plain
 from petabatch.network.over_time import at_step
 from petabatch.network.slices import first_of_seeds, own_values, seed_of, sliced, within_point
 from petabatch.random import stream
@@ -56,7 +57,8 @@ class State:
             shape, dtype = (lead, *variable.shape), variable.dtype_in(precision)
             try:
                 arrays[key] = pages.zeros(shape, dtype)
-                arrays[key].fill(variable.initial)
+                if variable.initial != 0:
+                    arrays[key].fill(variable.initial)
             except (MemoryError, ValueError) as error:  # ValueError: its size is not even a number of bytes
                 raise MemoryError(f"{key} is {' x '.join(map(str, shape))} of {dtype}") from error
         self.arrays = FixedArrays(arrays)
@@ -262,18 +264,23 @@ class State:
 
     def _start_from_values(self, layer: str) -> None:
         """Set the variables of a layer to what its values in each slice say."""
-        state = self.owned(f"layers/{layer}")
+        network, state = self.graph.network, self.owned(f"layers/{layer}")
+        if all(is_plain(network, path) for path in self._paths(layer)):
+            return  # variables begin alike
         for one, own in self._own(layer):
             for variable in own.variables():
                 state[variable.name][one] = variable.initial
 
     def _own(self, layer: str) -> Iterator[tuple[slice, Layer]]:
         """Yield a layer with the values of each slice, and the slice; nothing where all have the same."""
-        network = self.graph.network
-        if any(path.startswith(f"layers.{layer}.") for path in own_values(network, 0)):
+        if self._paths(layer):
             for index in range(self.hi - self.lo):
                 own = at_step(self._network_of(self.lo + index), 0)
                 yield slice(index, index + 1), own.layers[layer]
+
+    def _paths(self, layer: str) -> list[str]:
+        """Return the key paths of a layer in which slices differ."""
+        return [path for path in own_values(self.graph.network, 0) if path.startswith(f"layers.{layer}.")]
 
     def clear(self) -> None:
         """Set every array to its initial value."""

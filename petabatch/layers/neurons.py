@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Annotated, Any, ClassVar, Literal
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from pydantic import Field, ValidationError, ValidationInfo, model_validator
@@ -192,14 +193,16 @@ class Neurons(Layer):
     def compiled_rule(self) -> CompiledRule:
         """Return the generated row function."""
         step = self.step
-        form = self._form_of(step)
-        names = tuple(name for name, _, _ in form.parameters[1:])
-        derived = _Derived(step, names, tuple(self._values.items()), self.refractory or 0.0)
-        normal: Draw = "normal"
-        draws = (normal,) * len(form.draws)
-        source = _source(step, form, self._inputs_of(step))
-        row = RowFunction(row_function(source), form, (), draws, derived)
-        return CompiledRule("row", memory=True, row=row)
+        known = _ROWS.get(step)
+        if known is None:
+            form = self._form_of(step)
+            normal: Draw = "normal"
+            draws = (normal,) * len(form.draws)
+            source = _source(step, form, self._inputs_of(step))
+            known = _ROWS[step] = row_function(source), form, draws
+        function, form, draws = known
+        derived = _Derived(step, form, self._values, self.refractory or 0.0)
+        return CompiledRule("row", memory=True, row=RowFunction(function, form, (), draws, derived))
 
     def variables(self) -> Sequence[Variable]:
         """Declare the variables, the steps of the refractory time left, and parameters of each unit."""
@@ -290,6 +293,10 @@ class Neurons(Layer):
         return _form(step, tuple(step.numbers(self._values, 1.0, 0.0)), units, len(self.currents))
 
 
+_ROWS: WeakKeyDictionary[Step, tuple[Callable[..., None], Form, tuple[Draw, ...]]] = WeakKeyDictionary()
+"""The row functions of steps; layers with equal texts, which differ in numbers alone, share a step."""
+
+
 @lru_cache(maxsize=256)
 def _form(step: Step, numbers: tuple[str, ...], units: tuple[str, ...], currents: int) -> Form:
     """Return the form of a row function, given its numbers and the parameters of each unit."""
@@ -312,13 +319,13 @@ class _Derived:
     """The numbers of a row function after dt."""
 
     step: Step
-    names: tuple[str, ...]
-    values: tuple[tuple[str, float], ...]
+    form: Form
+    values: Mapping[str, float]
     refractory: float
 
     def __call__(self, dt: float) -> tuple[float, ...]:
-        found = self.step.numbers(dict(self.values), dt, self.refractory)
-        return tuple(found[name] for name in self.names)
+        found = self.step.numbers(self.values, dt, self.refractory)
+        return tuple(found[name] for name, _, _ in self.form.parameters[1:])
 
 
 def equation_error(error: EquationError) -> PydanticCustomError:

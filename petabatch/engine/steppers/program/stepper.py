@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise, zip_longest
 from typing import NamedTuple, cast
@@ -22,11 +22,12 @@ from petabatch.engine.steppers.program.exchanged_rows import ExchangedRows
 from petabatch.engine.steppers.program.interpreted import InterpretedLayer
 from petabatch.engine.steppers.program.joined_sum import JoinedSum
 from petabatch.engine.steppers.program.lazy_codes import LazyCodes
-from petabatch.engine.steppers.program.slice import ProgramSlice
+from petabatch.engine.steppers.program.slice import Places, ProgramSlice
 from petabatch.engine.steppers.program.tables import SliceNumbers, Tables
 from petabatch.engine.steppers.program.tables.rules import NORMS
 from petabatch.engine.steppers.program.workspace import Workspace, thread_workspace
 from petabatch.engine.steppers.timing import PROGRAM_STEPS, time_program_step
+from petabatch.frozen import changed
 from petabatch.kernels.cpu.program.look import STOPPED
 from petabatch.kernels.cpu.program.whole import norm
 from petabatch.lazy_property import lazy_property
@@ -53,6 +54,7 @@ class Tabulated:
 
     tables: Tables
     compiled: CompiledProgram
+    places: Places
     numbers: SliceNumbers
     probes: StepProbes
     records: StepRecords
@@ -60,18 +62,21 @@ class Tabulated:
     @classmethod
     def of(cls, plan: Plan, features: Features) -> Tabulated:
         """Make the tables of a plan."""
-        probes, records, method = StepProbes.of(plan, features), StepRecords.of(plan), plan.method
-        tables = Tables(
-            plan.graph, method.program, probes.columns, method.together, records.copies, records.places
-        )
-        return cls(tables, CompiledProgram(tables), tables.slice_numbers, probes, records)
+        probes, records = StepProbes.of(plan, features), StepRecords.of(plan)
+        together = plan.method.together
+        tables = Tables(plan.graph, plan.program, probes.columns, together, records.copies, records.places)
+        return cls(tables, CompiledProgram(tables), Places(tables), tables.slice_numbers, probes, records)
 
     def renumbered(self, plan: Plan, features: Features) -> Tabulated | None:
         """Return that of a plan that differs in numbers alone, None if it differs in more."""
-        probes, numbers = StepProbes.of(plan, features), self.tables.slice_numbers_of(plan.method.program)
+        assert plan.model is not None
+        known, own = plan.model.graph.network.probes, plan.graph.network.probes
+        measured = self.probes.columns or own is not known
+        probes = StepProbes.of(plan, features) if measured else self.probes
+        numbers = self.tables.slice_numbers_of(plan.changes)
         if numbers is None or probes.columns != self.probes.columns:
             return None
-        return replace(self, numbers=numbers, probes=probes)
+        return changed(self, numbers=numbers, probes=probes)
 
 
 class ProgramStepper(Stepper):
@@ -81,7 +86,7 @@ class ProgramStepper(Stepper):
         tables = made.tables
         super().__init__(bound, made.probes, tables.controlled)
         self.tables, self._records = tables, made.records
-        self.slice = ProgramSlice(bound, tables, made.numbers, made.records, pages)
+        self.slice = ProgramSlice(bound, tables, made.numbers, made.places, made.records, pages)
         self.compiled = made.compiled
         self.codes = LazyCodes(self.compiled, self.slice)
         self.team: Rows | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
@@ -142,17 +142,14 @@ class Tables(Writer):
         end = self._spans[-1][1] if self._spans else 0
         return items_of(self._spans, parts, find_stages(self.graph, self.program), (end, len(self.rows)))
 
-    def slice_numbers_of(self, program: Program) -> SliceNumbers | None:
-        """Return the numbers of a program that differs in these alone, None if it differs in more."""
+    def slice_numbers_of(self, changes: Iterable[tuple[int, Update]]) -> SliceNumbers | None:
+        """Return those of a program with other operations in some places, None if it differs in more."""
         all_numbers, all_factors = (array.copy() for array in self.slice_numbers)
-        others = zip(self.program.operations, program.operations, self._spans, self._sums, strict=True)
-        for known, one, (_, end), first in others:
-            if known is one:
-                continue
-            made = updates.numbers_of_row(self.graph, known, one)
+        for place, one in changes:
+            made = updates.numbers_of_row(self.graph, self.program.operations[place], one)
             if made is None:
                 return None
-            numbers, factors = made
+            (numbers, factors), (_, end), first = made, self._spans[place], self._sums[place]
             all_numbers[end - 1, : len(numbers)] = numbers
             all_factors[first : first + len(factors)] = factors
         return SliceNumbers(all_numbers, all_factors)
