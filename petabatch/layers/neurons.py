@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Annotated, Any, ClassVar, Literal
@@ -19,6 +19,7 @@ from petabatch.equations.read import Texts, WrongTexts, read_step
 from petabatch.equations.source import row_function, row_source
 from petabatch.equations.step import LEFT, Step
 from petabatch.equations.stored import stored_step
+from petabatch.frozen import changed
 from petabatch.kernels.rows import BEFORE, BUFFERS, NUMBERS, Draw, Form
 from petabatch.spec.compiled import CompiledRule
 from petabatch.spec.frozen import FROZEN, FrozenDict
@@ -193,16 +194,16 @@ class Neurons(Layer):
     def compiled_rule(self) -> CompiledRule:
         """Return the generated row function."""
         step = self.step
-        known = _ROWS.get(step)
+        known = _RULES.get(step)
         if known is None:
             form = self._form_of(step)
             normal: Draw = "normal"
-            draws = (normal,) * len(form.draws)
             source = _source(step, form, self._inputs_of(step))
-            known = _ROWS[step] = row_function(source), form, draws
-        function, form, draws = known
-        derived = _Derived(step, form, self._values, self.refractory or 0.0)
-        return CompiledRule("row", memory=True, row=RowFunction(function, form, (), draws, derived))
+            row = RowFunction(row_function(source), form, (), (normal,) * len(form.draws))
+            known = _RULES[step] = CompiledRule("row", memory=True, row=row)
+        assert known.row is not None
+        derived = _Derived(step, known.row.form, self._values, self.refractory or 0.0)
+        return changed(known, row=changed(known.row, derived=derived))
 
     def variables(self) -> Sequence[Variable]:
         """Declare the variables, the steps of the refractory time left, and parameters of each unit."""
@@ -293,8 +294,8 @@ class Neurons(Layer):
         return _form(step, tuple(step.numbers(self._values, 1.0, 0.0)), units, len(self.currents))
 
 
-_ROWS: WeakKeyDictionary[Step, tuple[Callable[..., None], Form, tuple[Draw, ...]]] = WeakKeyDictionary()
-"""The row functions of steps; layers with equal texts, which differ in numbers alone, share a step."""
+_RULES: WeakKeyDictionary[Step, CompiledRule] = WeakKeyDictionary()
+"""The rules of steps, without numbers; layers with equal texts, whose numbers may differ, share a step."""
 
 
 @lru_cache(maxsize=256)

@@ -49,6 +49,23 @@ def test_the_program_of_a_slice_has_its_numbers() -> None:
         assert list(map(str, mine.operations)) == list(map(str, alone.operations)), number
 
 
+@pytest.mark.parametrize("batch", [7, 8, 19, 40])
+@pytest.mark.parametrize(
+    ("shape", "mode"),
+    [((1, 1, 7), "extra_non_shared"), ((1, 1, 27), "extra_non_shared"), ((3, 1, 8), "extra_shared")],
+)
+def test_slices_side_by_side_have_the_bits_of_their_own_runs(
+    shape: tuple[int, int, int], mode: str, batch: int
+) -> None:
+    strengths = tuple(np.random.default_rng(batch).normal(size=batch))
+    network = swept({STRENGTH: strengths}, shape=shape, mode=mode)
+    together = final(network)
+    for number in range(0, batch, 3):
+        for key, array in final(sliced(network, number)).items():
+            mine = together[key][number] if len(together[key]) == network.batch else together[key][0]
+            assert mine.tobytes() == array[0].tobytes(), (number, key)
+
+
 def leaky(points: dict[str, tuple[float, ...]]) -> Network:
     """Return leaky integrators, whose updates are no row functions, with synapses between them."""
     network = swept(points)

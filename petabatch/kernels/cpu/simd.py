@@ -270,6 +270,11 @@ def block_operations(lanes: int, count: int) -> BlockOperations:
     return BlockOperations(zeros, starts, shift, fma, store)
 
 
+def place_of(context: Any, builder: Any, array_type: Any, array: Any, index: Any, kind: Any) -> Any:
+    """Return the pointer to a vector of a `kind` in an array, for the code of an intrinsic."""
+    return builder.bitcast(_pointer(context, builder, array_type, array, index), kind.as_pointer())
+
+
 def _pointer(context: Any, builder: Any, array_type: Any, array: Any, index: Any) -> Any:
     return builder.gep(context.make_array(array_type)(context, builder, array).data, [index])
 
