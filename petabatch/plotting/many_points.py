@@ -12,8 +12,8 @@ from petabatch.plotting.texts import note
 
 _CURVES = 32
 """Curves, and values along them where several vary, up to which there is a curve for each combination."""
-_BINS = 32
-"""Most bins of the axis of a cloud; medians and quartiles are drawn for each."""
+_BINS = 8, 32
+"""Fewest and most bins of the axis of a cloud; medians and quartiles are drawn for each."""
 _IN_BIN = 10
 """Points in a bin, on average, that have quartiles."""
 
@@ -85,8 +85,8 @@ def cloud(axes: Any, x: np.ndarray, values: np.ndarray, colour: str, is_log: boo
     axes.plot(
         x, values, ".", color=colour, ms=size, mew=0, alpha=0.5, rasterized=True, label="a slice", zorder=2
     )
-    most = min(_BINS, len(x) // _IN_BIN)
-    if most < 2 or len(np.unique(x)) < 2:
+    most = min(_BINS[1], len(x) // _IN_BIN)
+    if most < _BINS[0] or len(np.unique(x)) < 2:
         return
     space = np.geomspace if is_log else np.linspace
     edges = space(x.min(), x.max(), most + 1)
