@@ -45,9 +45,11 @@ def _together(lane: Lane) -> int:
     network, by_steps = lane.plan.graph.network, lane.stepper.recorded
     if lane.features.group.size > 1 or lane.backend.peers(lane.lanes) is not None:
         return 1
-    kinds = (one.key.split("/") for n, one in enumerate(lane.plan.recordings) if n not in by_steps)
-    for name in {name for kind, name, *_ in kinds if kind == "probes"}:
-        probe = network.probes[name]
+    keys = {one.key for n, one in enumerate(lane.plan.recordings) if n not in by_steps}
+    for key in keys:
+        if not key.startswith("probes/"):
+            continue
+        probe = network.probes[key.split("/")[1]]
         if not probe.slicewise or probe.connections():
             return 1
     units = sum(math.prod(layer.shape) for layer in network.layers.values())
