@@ -25,8 +25,9 @@ from petabatch.storage.wave import SavedWave
 from petabatch.waves.checkpoints import WaveCheckpoints
 from petabatch.waves.finished import Points
 
-_OPERATIONS = 2e9
-"""Operations of a wave between two steps at which its slices meet: about two seconds."""
+_OPERATIONS = 5e9
+"""Operations of a wave between two steps at which its slices meet: half a second of most compiled steps, and
+seconds of others."""
 _UNIT, _STEP = 20, 200
 """Operations of a unit in a step, apart from what arrives, and of a step of a slice whatever it has."""
 
