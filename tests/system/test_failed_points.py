@@ -72,6 +72,20 @@ def test_checkpoints_have_them_and_resumed_runs_leave_them_alone(
     assert_same(recorded(simulation.resume(out, mpi=False, quiet=True)), in_waves)
 
 
+def test_a_checkpoint_before_they_are_found_has_their_numbers(
+    small: Path, in_waves: dict[str, np.ndarray], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, settings = small.parent / "batch", (*SETTINGS, "checkpoint.every='100 steps'")
+    with monkeypatch.context() as patched:
+        patched.setattr(RunSession, "_out_of_time", lambda session: session.engine.step >= 300)
+        with pytest.raises(StoppedEarly):
+            alone(small, "batch", *settings)
+    arrays, meta = load_checkpoint(out / "checkpoints" / "step_000000300.h5", 0, 9)
+    assert "failed" not in meta
+    assert not np.isfinite(arrays["layers/V1/V"][3:6]).all()
+    assert_same(recorded(simulation.resume(out, mpi=False, quiet=True)), in_waves)
+
+
 def test_a_run_that_starts_from_theirs_is_told(small: Path, caplog: pytest.LogCaptureFixture) -> None:
     first = alone(small, "first", *SETTINGS)
     with caplog.at_level("WARNING", "petabatch"):
