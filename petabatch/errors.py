@@ -159,6 +159,11 @@ class NonFiniteError(PetabatchError):
         super().__init__(message)
         self.variable, self.step = variable, step
 
+    @classmethod
+    def of(cls, variable: str, step: int) -> NonFiniteError:
+        """Return the error of a slice that has stopped."""
+        return cls(f"{variable} is no longer finite at step {step}", variable, step)
+
 
 class PartError(PetabatchError):
     """A part that is not petabatch's own raised an error; the message names its table and its line."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 
 from petabatch.engine.engine import WAITING, Engine
 from petabatch.engine.evaluation import Evaluation
 from petabatch.engine.events import events_of_all
-from petabatch.errors import StoppedEarly
+from petabatch.engine.failed_points import FailedPoints, forget
+from petabatch.errors import NonFiniteError, StoppedEarly
 from petabatch.logs import log
 from petabatch.network.slices import coordinates
 from petabatch.network.until import GAP
@@ -44,7 +45,9 @@ class RunSession:
         comm: Comm,
         claim: Claim,
         evaluation: Evaluation | None = None,
+        failed: FailedPoints | None = None,
     ) -> None:
+        self.failed = failed or FailedPoints(loaded.network.run.batch)
         self.directory, self.loaded, self.engine, self.comm = directory, loaded, engine, comm
         self.claim, self.evaluation = claim, evaluation
         self.streams = [
@@ -138,11 +141,13 @@ class RunSession:
     def checkpoint(self) -> None:
         """Save the whole state at the current step; collective.
 
-        Raises NonFiniteError, with nothing written, if a number is not finite that should be.
+        Raises NonFiniteError, with nothing written, if a number is not finite that should be, unless slices
+        stop alone at the end of a display.
         """
         engine, state = self.engine, self.engine.state
         engine.collect()
-        state.assert_finite(engine.step)
+        if not engine.plan.tolerant:
+            state.assert_finite(engine.step)
         arrays = engine.features.whole(state.saved())
         if not engine.features.writes:
             return
@@ -152,7 +157,7 @@ class RunSession:
                 engine.step,
                 arrays,
                 {key for key in state.saved() if state.variables[key].per == "slice"},
-                {"step": engine.step},
+                {"step": engine.step, **self.failed.meta},
                 lo=state.lo,
                 hi=state.hi,
                 batch=self.loaded.network.batch,
@@ -165,10 +170,11 @@ class RunSession:
         """Rewrite run.h5; called on rank 0 only."""
         batch = self.loaded.network.batch
         with self._writing():
-            about = {**self.provenance, **self._spent()}
+            about = {**self.provenance, **self._spent(), **self.failed.about}
+            coordinates = (*self.coordinates, *self.failed.coordinates(batch))
             took = write_index(
                 self.directory, self.streams, about, batch, status, until,
-                files=self.files, coordinates=self.coordinates,
+                files=self.files, coordinates=coordinates,
             )  # fmt: skip
             self._index_due = time.monotonic() + PAUSE * took
 
@@ -260,6 +266,7 @@ class RunSession:
         rank, features = engine.comm.rank, engine.features
         taken = events_of_all(engine.recorder.take(engine.step), self.streams, state.lo, engine.comm)
         records = [r for r in taken if r.stream.batched or rank == 0]
+        forget(records, engine.failures, state.lo)
         records = list(features.records(records))
         for record in records:
             if record.stream.path == f"probes/{GAP}":
@@ -272,16 +279,25 @@ class RunSession:
                 written = write_segment(self.directory, records, rank, first, engine.step, state.lo, state.hi)
         self.flushed = engine.step
         engine.flushed()
-        ranks = self.comm.gather((written, self._times()))
+        ranks = self.comm.gather((written, self._times(), engine.failures))
         if ranks is not None:
-            self._rank_times = [times for _, times in ranks]
+            self._rank_times = [times for _, times, _ in ranks]
+            for _, _, failures in ranks:
+                self._report_failed(failures)
             with self._writing():
-                announce(self.directory, (one for one, _ in ranks if one is not None))
+                announce(self.directory, (one for one, _, _ in ranks if one is not None))
             if status != "running" or time.monotonic() >= self._index_due:
                 self.index(status)
             else:
                 with self._writing():
                     compact(self.directory, self.streams, self.loaded.network.batch, most=2)
+
+    def _report_failed(self, failures: Mapping[int, NonFiniteError]) -> None:
+        """Take note of slices that have stopped, and tell of those that are new."""
+        for number in sorted(failures.keys() - self.failed.slices.keys()):
+            one, point = failures[number], number // self.failed.batch
+            log.warning("point %d failed at step %d: %s is no longer finite", point, one.step, one.variable)
+        self.failed.slices.update(failures)
 
     def _latest(self, quantity: str) -> tuple[str, float] | None:
         """Return a probe and the latest value of its quantity, averaged over all slices; collective."""

@@ -21,11 +21,20 @@ from petabatch.assembly import (
     portable,
     reloaded,
 )
+from petabatch.engine.assembly import Assembly
 from petabatch.engine.engine import Engine
 from petabatch.engine.evaluation import Evaluation
+from petabatch.engine.failed_points import FailedPoints
 from petabatch.engine.gpu.choose import require
 from petabatch.engine.images import log_notes
-from petabatch.errors import AlreadyDone, InputError, InputFileError, PetabatchError, Problem
+from petabatch.errors import (
+    AlreadyDone,
+    ArgumentError,
+    InputError,
+    InputFileError,
+    PetabatchError,
+    Problem,
+)
 from petabatch.logs import log, shown, to_file
 from petabatch.network.advice import log_advice
 from petabatch.parallel.comm import Comm
@@ -217,8 +226,11 @@ def resume(
                     if directory.in_waves:
                         resume_waves(directory, loaded, comm, changed_input, retry_failed, threads, quiet)
                         return open_results(directory.path)
+                    if retry_failed:
+                        text = "points are made again in a sweep in waves alone"
+                        raise ArgumentError("retry_failed", text, directory.path, "a run with sweep.wave")
                     with _refusing(), _inputs_in_place():
-                        loaded, assembly = assembled(loaded, comm, threads)
+                        loaded, assembly = _assembled(loaded, comm, threads)
                         engine = open_engine(loaded, assembly)
                         evaluation = open_evaluation(engine, loaded)
                 files = of_hosts(comm, loaded.network)
@@ -245,7 +257,7 @@ def _run(
         run_waves(plan, comm, out, force=force, extend=extend, threads=threads, quiet=quiet)
         return open_results(out)
     with shared_errors(comm):
-        loaded, assembly = assembled(loaded, comm, threads)
+        loaded, assembly = _assembled(loaded, comm, threads)
         engine = open_engine(loaded, assembly)
         evaluation = open_evaluation(engine, loaded)
         initialise(engine, loaded)
@@ -268,6 +280,13 @@ def _run(
         return open_results(directory.path)
 
 
+def _assembled(loaded: Loaded, comm: Comm, threads: int | None) -> tuple[Loaded, Assembly]:
+    """Return what `assembled` does; slices of a sweep stop alone where each is advanced alone."""
+    loaded, assembly = assembled(loaded, comm, threads)
+    joined = loaded.network.parallel.split or assembly.device is not None
+    return loaded, assembly.planned(tolerant=loaded.network.sweep is not None and not joined)
+
+
 def _resume(
     directory: RunDirectory,
     loaded: Loaded,
@@ -281,11 +300,14 @@ def _resume(
     if not directory.run_id:  # nothing was recorded yet, or by an earlier version
         known = sealed_by(head) if comm.rank == 0 and head is not None else None
         directory = replace(directory, run_id=comm.broadcast(known or new_run_id()))
+    failed = FailedPoints(loaded.network.run.batch)
     if head is None:
         initialise(engine, loaded)
     else:
         arrays, meta = load_checkpoint(head, engine.state.lo, engine.state.hi)
         engine.resume(meta["step"], engine.features.part(arrays))
+        failed = FailedPoints.of(loaded.network.run.batch, meta)
+        engine.stop(failed.slices)
     if engine.step >= engine.plan.length:
         if comm.rank == 0:
             directory.clean()
@@ -293,7 +315,7 @@ def _resume(
         problem = Problem("", f"this run is already done: it has reached step {engine.step}", hint=hint)
         raise AlreadyDone(problem.render(str(directory.path)))
     with watch(_STOPPING if comm.rank == 0 and not quiet else "") as flag:
-        session = RunSession(directory, loaded, engine, comm, claim, evaluation)
+        session = RunSession(directory, loaded, engine, comm, claim, evaluation, failed)
         if comm.rank == 0:
             directory.clean()
             before = recorded_provenance(directory)

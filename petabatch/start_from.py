@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from petabatch.errors import InputFileError, ParamsError, Problem, RunDirectoryError, StorageError
+from petabatch.logs import log
 from petabatch.network import lazy_codes
 from petabatch.network.until import GAP, STEPS
 from petabatch.storage.checkpoint import checkpoint_batch, latest_checkpoint, load_checkpoint
@@ -130,6 +131,11 @@ def _load_slices(engine: Engine, head: Path, slices: Sequence[int]) -> int:
             "    hint:     layers, patches and learning rules must be those of the run that it comes from; "
             'to take over its weights alone, use init = { type = "file", path = ..., connection = ... }'
         )
+    if stopped := sorted({number for number, *_ in meta.get("failed", ())} & set(slices)):
+        log.warning(
+            "%s: slices %s had failed there, and begin from their initial state",
+            head, ", ".join(map(str, stopped)),
+        )  # fmt: skip
     places = np.asarray(slices, np.intp) - lo
     for key, array in mine.items():
         array[: len(places) if key in batched else 1] = arrays[key][places] if key in batched else arrays[key]

@@ -135,7 +135,7 @@ def _refuse_failed(failed: int, folder: Path) -> None:
     if failed:
         raise PointsFailed(
             f"{folder}: {failed:,} points failed; the others are complete\n"
-            f"    hint:     `petabatch info {folder}` names them, "
+            f"    hint:     `petabatch info {folder}` names them; in waves, "
             "`petabatch resume --retry-failed` makes them again"
         )
 

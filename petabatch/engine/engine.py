@@ -34,6 +34,7 @@ from petabatch.engine.state import State
 from petabatch.engine.steppers import Rows, StepperMaker
 from petabatch.engine.updates import Updates
 from petabatch.engine.warm_up import WarmUp
+from petabatch.errors import NonFiniteError
 from petabatch.kernels.cuda.device import Device
 from petabatch.network.over_time import knots
 from petabatch.network.plan import Plan
@@ -189,7 +190,8 @@ class Engine:
         """
         self.updates.reduction.settle()
         self.state.restore(arrays)
-        self.state.assert_finite(step)
+        if not self.plan.tolerant:
+            self.state.assert_finite(step)
         self.step = step
         for lane in self.lanes:
             lane.resume(step)
@@ -252,7 +254,8 @@ class Engine:
         ):
             self._threads = pool, thread_pools()
             with self.computing(), self.warm_up:
-                for lane in {lane.plan.method.decision: lane for lane in self.lanes}.values():
+                different = {id(lane.plan.method): lane for lane in self.lanes}.values()
+                for lane in {lane.plan.method.decision: lane for lane in different}.values():
                     self.warm_up.wait_for(pool.submit(lane.stepper.warm_up))
             yield pool
 
@@ -284,6 +287,18 @@ class Engine:
         if self.warming_up:
             self.warming_up = False
             self.warm_up.report()
+
+    @property
+    def failures(self) -> dict[int, NonFiniteError]:
+        """Why slices have stopped, by their number; see `Plan.tolerant`."""
+        stopped = [(lane, lane.failure) for lane in self.lanes if lane.failure is not None]
+        return {number: failure for lane, failure in stopped for number in lane.slices}
+
+    def stop(self, failures: Mapping[int, NonFiniteError]) -> None:
+        """Let slices make no more steps that had stopped before the run was resumed."""
+        for lane in self.lanes:
+            if lane.slices.start in failures:
+                lane.stop(failures[lane.slices.start])
 
     @property
     def progress(self) -> int:
@@ -369,6 +384,9 @@ class Engine:
     def _shared_slices(self) -> Iterator[None]:
         """Let several threads work on each slice while there are fewer slices than threads; same bits."""
         each = self.threads // len(self._grouped[False])
+        if each <= 1:
+            yield
+            return
         with ThreadPoolExecutor(self.threads, "rows") as pool:
             for lane in self.lanes:
                 lane.share(Rows(pool, each))
@@ -394,8 +412,7 @@ class Engine:
     def _record_initial(self) -> None:
         for group in self.groups:
             with self.backend.holding(group.lanes):
-                for lane in group.all:
-                    lane.observer.record(0)
+                group.record(0)
         self.record_shared(0, 0)
 
     def record_shared(self, first: int, last: int) -> None:

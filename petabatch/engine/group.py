@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import pairwise
 
 import numpy as np
 
 from petabatch.engine.backend import Backend
 from petabatch.engine.finite import Watch
 from petabatch.engine.lane import Lane
+from petabatch.engine.observer import Observer
+from petabatch.engine.observers import neighbouring, observers
 from petabatch.engine.steppers import Stepper
 from petabatch.errors import NonFiniteError
 
@@ -35,6 +36,9 @@ class Group:
         """The lanes that are advanced in one call: their steppers are of one kind."""
         self._different: list[Lane] = []
         """A lane of each plan that differs in more than numbers of the steps: most slices share one."""
+        self._observed: Sequence[Lane] | None = None
+        self._observers: Sequence[Observer] = []
+        """Lanes that were recorded last, and what observes them."""
         self._quiet = range(0)
         """Steps that were reached or passed after the last event, up to the next one, its stop."""
 
@@ -81,8 +85,14 @@ class Group:
                         lane.learning.learn(step)
         if any(lane.observer.due(step) for lane in self._different):
             with measure("probes and output"):
-                for lane in self._sound:
-                    lane.observer.record(step)
+                self.record(step)
+
+    def record(self, step: int) -> None:
+        """Record what is due at the end of a step, of slices that have not stopped."""
+        if (sound := self._sound) != self._observed:
+            self._observed, self._observers = sound, list(observers(sound))
+        for observer in self._observers:
+            observer.record(step)
 
     def _check(self, step: int) -> None:
         """Raise NonFiniteError, or stop the slice, when a variable is not finite.
@@ -90,7 +100,7 @@ class Group:
         At the end of a run, materialise before.
         """
         if not self._watches:
-            self._watches = [_watch(lanes) for lanes in _neighbours(self.all)]
+            self._watches = [_watch(lanes) for lanes in neighbouring(self.all)]
         if step == self.all[0].plan.length:
             for lane in self.all:
                 lane.stepper.materialise()
@@ -117,13 +127,13 @@ class Group:
         except NonFiniteError as error:
             if not lane.plan.tolerant:
                 raise
-            lane.failure = error
+            lane.stop(error)
 
     def _arrange(self) -> None:
         """Find out which lanes are alike, if any has another stepper."""
         steppers = [lane.stepper for lane in self.all]
         if steppers != self._steppers:
-            self._steppers = steppers
+            self._steppers, self._observed = steppers, None
             self._kinds = [lanes for kind in _alike(self.all) for lanes in _calls(kind)]
             self._different = list({id(lane.plan.model or lane.plan): lane for lane in self.all}.values())
 
@@ -167,16 +177,6 @@ def _watch(lanes: Sequence[Lane]) -> Watch:
     first, whole = lanes[0], slice(lanes[0].lanes.start, lanes[-1].lanes.stop)
     slices = [number for lane in lanes for number in lane.slices]
     return Watch(first.plan, first.backend.arrays.lane(whole), slices)
-
-
-def _neighbours(lanes: Sequence[Lane]) -> Iterator[Sequence[Lane]]:
-    """Yield parts of lanes in which slices follow each other."""
-    begin = 0
-    for end, (before, after) in enumerate(pairwise(lanes), 1):
-        if before.lanes.stop != after.lanes.start:
-            yield lanes[begin:end]
-            begin = end
-    yield lanes[begin:]
 
 
 def _alike(lanes: Iterable[Lane]) -> list[list[Lane]]:

@@ -19,9 +19,13 @@ from petabatch.engine.signals import Signals
 from petabatch.engine.state import owned
 from petabatch.engine.steppers import Binding, Rows, Stepper
 from petabatch.errors import NonFiniteError
+from petabatch.lazy_property import lazy_property
 from petabatch.network.over_time import values_at
 from petabatch.network.plan import Plan
 from petabatch.spec.parts import StepContext
+
+_MADE = "signals", "observer", "images", "control", "learning"
+"""What a lane makes of its plan when it is first asked for: of most lanes of a group it is not."""
 
 
 class Lane:
@@ -42,7 +46,7 @@ class Lane:
         """Bind the arrays of the slices, with the values of step 1; `clock` is that of this lane alone."""
         run, method = plan.graph.network.run, plan.method
         self._base, self.lanes, self.recorder = plan, lanes, recorder
-        self.backend, self._readers, self._features = backend, readers, features
+        self.backend, self.readers, self.features = backend, readers, features
         self._make_stepper = make_stepper
         self.kernels = backend.kernels(method.compiled_operators)
         self.arrays = arrays = backend.arrays.lane(lanes)
@@ -60,22 +64,50 @@ class Lane:
     def _bind(self, step: int) -> None:
         """Take over the numbers of a step; the state is in the arrays."""
         self._values, plan = self._values_at(step), self._base.at_step(step)
-        arrays, ctx, slices, backend = self.arrays, self.ctx, self.slices, self.backend
+        arrays, ctx, backend = self.arrays, self.ctx, self.backend
         self.plan = plan
-        self.signals = Signals(
-            plan.graph, self.kernels, arrays, self._margins, self._features, self.lanes.start
-        )
+        for name in _MADE:
+            self.__dict__.pop(name, None)
         bound = Binding(plan, arrays, self.signals, ctx, backend, self.lanes)
         peers = backend.peers(self.lanes)
         if peers is not None:
             peers.bound[self.lanes.start] = bound
         self.stepper = self._make_stepper(plan, bound)
-        self.observer = Observer(
-            plan, self.signals, self.stepper, self.recorder, self.lanes, backend, self._readers, slices
+
+    @lazy_property
+    def signals(self) -> Signals:
+        """Its connections."""
+        return Signals(
+            self.plan.graph, self.kernels, self.arrays, self._margins, self.features, self.lanes.start
         )
-        self.images = LaneImages(plan, self._readers, self.signals.histories, slices, backend)
-        self.control = TimeScaleControl(plan, self.observer, arrays, self.stepper.follows)
-        self.learning = LaneLearning(plan, self.signals, self.stepper, ctx, slices)
+
+    @lazy_property
+    def observer(self) -> Observer:
+        """What looks at its slices alone; a group may look at several lanes in one call."""
+        seen = self.recorder, self.lanes, self.backend, self.readers, self.slices
+        return Observer(self.plan, self.signals, (self.stepper,), *seen)
+
+    @lazy_property
+    def images(self) -> LaneImages:
+        """The display of images."""
+        return LaneImages(self.plan, self.readers, self.signals.histories, self.slices, self.backend)
+
+    @lazy_property
+    def control(self) -> TimeScaleControl:
+        """The control of time scales that the stepper does not follow."""
+        return TimeScaleControl(self.plan, self.observer, self.arrays, self.stepper.follows)
+
+    @lazy_property
+    def learning(self) -> LaneLearning:
+        """Its plastic connections."""
+        return LaneLearning(self.plan, self.signals, self.stepper, self.ctx, self.slices)
+
+    def stop(self, failure: NonFiniteError) -> None:
+        """Make no more steps; the state is the initial one again, since it is not finite."""
+        self.failure = failure
+        for key, array in self.arrays.items():
+            if (variable := self.plan.variables[key]).per == "slice":
+                array[...] = variable.initial
 
     def share(self, rows: Rows | None) -> None:
         """Let several threads work on a slice, or one again."""

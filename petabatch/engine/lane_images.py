@@ -45,11 +45,9 @@ def image_margins(
     """Return the margins of the layers whose border is their image, for the slices of a lane."""
     run, layers = plan.graph.network.run, plan.graph.network.layers
     return {
-        name: ImageMargin(
-            readers[name], slices if layers[name].batch is None else slices[:1], ctx, run.precision
-        )
-        for name, layer in plan.inputs.items()
-        if layer.border == "image"
+        name: ImageMargin(reader, slices if layers[name].batch is None else slices[:1], ctx, run.precision)
+        for name, reader in readers.items()
+        if reader.layer.border == "image"
     }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
@@ -27,15 +27,16 @@ class Observer:
         self,
         plan: Plan,
         signals: Signals,
-        stepper: Stepper,
+        steppers: Sequence[Stepper],
         recorder: Recorder,
         lanes: slice,
         backend: Backend,
         readers: Mapping[str, ImageReader],
-        slices: range,
+        slices: Sequence[int],
     ) -> None:
-        self._readers, self._slices = readers, slices
-        self.plan, self.signals, self.stepper = plan, signals, stepper
+        """Look at slices with the values of `plan`; `steppers` are those that advance them."""
+        self._readers, self._slices, self._steppers = readers, slices, steppers
+        self.plan, self.signals, self.stepper = plan, signals, steppers[0]
         self.recorder, self.lanes, self._backend = recorder, lanes, backend
         watched = self.watched
         self._recordings = [
@@ -83,7 +84,7 @@ class Observer:
             else:
                 layer = kind == "layers"
                 values = self.variable(name, quantity, step) if layer else self.signals.arrays[recording.key]
-                self._backend.record(index, values, row, self.recorder.pending)
+                self._backend.record(index, self._of_each(values), row, self.recorder.pending)
 
         for name in measured:
             probe = self.plan.graph.network.probes[name]
@@ -100,6 +101,13 @@ class Observer:
     def _own(self, probe: str) -> Mapping[str, Array]:
         """Return the arrays of a probe, `[lanes, ...]`."""
         return owned(self.signals.arrays, f"probes/{probe}")
+
+    def _of_each(self, values: Array) -> Array:
+        """Return values `[slices, ...]`, of one that all slices have in common, too."""
+        slices = self.lanes.stop - self.lanes.start
+        if len(values) == slices:
+            return values
+        return self.signals.kernels.xp.broadcast_to(values, (slices, *values.shape[1:]))
 
     def measure(self, probe: str, step: int) -> Mapping[str, Array]:
         """Return what a probe measures at the end of `step`, each quantity `[lanes]`."""
@@ -137,7 +145,8 @@ class Observer:
         """Return a variable of a layer; of the activity that of `step`."""
         if name == "A":
             return self.signals.histories[layer].at(step)
-        self.stepper.materialise()
+        for stepper in self._steppers:
+            stepper.materialise()
         return self.signals.arrays[f"layers/{layer}/{name}"]
 
 
@@ -147,12 +156,10 @@ class _View:
     def __init__(self, observer: Observer, step: int, probe: str) -> None:
         self.through = observer.signals.through
         self.step, self.dt = step, observer.plan.graph.network.run.dt
-        self._observer, self._probe, self._xp = observer, probe, observer.signals.kernels.xp
+        self._observer, self._probe = observer, probe
 
     def __call__(self, layer: str, variable: str) -> Array:
-        values = self._observer.variable(layer, variable, self.step)
-        slices = self._observer.lanes.stop - self._observer.lanes.start
-        return values if len(values) == slices else self._xp.broadcast_to(values, (slices, *values.shape[1:]))
+        return self._observer._of_each(self._observer.variable(layer, variable, self.step))
 
     def own(self, variable: str) -> Array:
         return self._observer._own(self._probe)[variable]

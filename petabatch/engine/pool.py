@@ -147,8 +147,7 @@ class Pool:
         for one in columns:
             one.values[...] = 0
         with engine.backend.holding(group.lanes):
-            for lane in lanes:
-                lane.observer.record(0)
+            group.record(0)
             step = 0
             while step < plan.length:
                 if self._stopping.is_set():

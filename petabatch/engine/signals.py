@@ -17,6 +17,7 @@ from petabatch.engine.lane_images import ImageMargin
 from petabatch.engine.state import owned
 from petabatch.engine.weight_update import SUMMED
 from petabatch.kernels.array import ArrayKernels
+from petabatch.lazy_property import lazy_property
 from petabatch.network.graph import Edge, Graph
 from petabatch.spec.weights import Learning
 from petabatch.variable import Array, Border
@@ -44,9 +45,16 @@ class Signals:
         self._tag = tag
         self.graph, self.kernels, self.arrays = graph, kernels, arrays
         self.margins, self.features = margins, features
-        self.histories = {name: History(arrays[f"layers/{name}/A"]) for name in graph.network.layers}
-        self.learning = {name: owned(arrays, f"connections/{name}") for name in graph.plastic}
+
+    @lazy_property
+    def histories(self) -> dict[str, History]:
+        """The activities of each layer."""
+        return {name: History(self.arrays[f"layers/{name}/A"]) for name in self.graph.network.layers}
+
+    @lazy_property
+    def learning(self) -> dict[str, Mapping[str, Array]]:
         """The arrays of connections that learn."""
+        return {name: owned(self.arrays, f"connections/{name}") for name in self.graph.plastic}
 
     def drive(self, layer: str) -> Callable[[int], list[Array]]:
         """Return the function of the step that gives a layer's drive: its buffers `[lanes, ny, nx, nf]`."""

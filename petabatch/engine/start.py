@@ -11,6 +11,7 @@ from petabatch.engine.features import Features
 from petabatch.engine.state import State
 from petabatch.engine.weight_update import normalise
 from petabatch.errors import InputError, InputFileError, ParamsError, Problem
+from petabatch.network.numbers import is_plain
 from petabatch.network.over_time import at_step
 from petabatch.network.slices import first_of_seeds, own_values, seed_of, within_point
 from petabatch.random import stream
@@ -211,17 +212,23 @@ class Start:
 
     def _start_from_values(self, layer: str) -> None:
         """Set the variables of a layer to what its values in each slice say."""
-        state = self._state.owned(f"layers/{layer}")
+        state, network = self._state.owned(f"layers/{layer}"), self._network
+        plain = all(is_plain(network, path) for path in self._paths(layer))
+        if plain and not network.over_time:
+            return  # variables begin alike
         for _, some, own in self._own(layer):
             for variable in own.variables():
                 state[variable.name][some] = variable.initial
 
     def _own(self, layer: str) -> Iterator[tuple[int, slice, Layer]]:
         """Yield local slices with the same values of a layer: the first, all, and the layer in step 0."""
-        network = self._network
-        if not any(path.startswith(f"layers.{layer}.") for path in own_values(network, 0)):
-            yield 0, slice(None), at_step(network, 0).layers[layer]
+        if not self._paths(layer):
+            yield 0, slice(None), at_step(self._network, 0).layers[layer]
             return
         for index in range(self._state.hi - self._lo):
             own = at_step(self._state.network_of(self._lo + index), 0)
             yield index, slice(index, index + 1), own.layers[layer]
+
+    def _paths(self, layer: str) -> list[str]:
+        """Return the key paths of a layer in which slices differ."""
+        return [path for path in own_values(self._network, 0) if path.startswith(f"layers.{layer}.")]

@@ -43,7 +43,8 @@ class State:
             shape, dtype = (lead, *variable.shape), variable.dtype_in(precision)
             try:
                 arrays[key] = pages.zeros(shape, dtype)
-                arrays[key].fill(variable.initial)
+                if variable.initial != 0:
+                    arrays[key].fill(variable.initial)
             except (MemoryError, ValueError) as error:  # ValueError: its size is not even a number of bytes
                 raise MemoryError(f"{key} is {' x '.join(map(str, shape))} of {dtype}") from error
         self.arrays = FixedArrays(arrays)

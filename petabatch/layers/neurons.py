@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Annotated, Any, ClassVar, Literal
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from pydantic import Field, ValidationError, ValidationInfo, model_validator
@@ -18,6 +19,7 @@ from petabatch.equations.read import Texts, WrongTexts, read_step
 from petabatch.equations.source import row_function, row_source
 from petabatch.equations.step import LEFT, Step
 from petabatch.equations.stored import stored_step
+from petabatch.frozen import changed
 from petabatch.kernels.rows import BEFORE, BUFFERS, NUMBERS, Draw, Form
 from petabatch.spec.compiled import CompiledRule
 from petabatch.spec.frozen import FROZEN, FrozenDict
@@ -192,14 +194,16 @@ class Neurons(Layer):
     def compiled_rule(self) -> CompiledRule:
         """Return the generated row function."""
         step = self.step
-        form = self._form_of(step)
-        names = tuple(name for name, _, _ in form.parameters[1:])
-        derived = _Derived(step, names, tuple(self._values.items()), self.refractory or 0.0)
-        normal: Draw = "normal"
-        draws = (normal,) * len(form.draws)
-        source = _source(step, form, self._inputs_of(step))
-        row = RowFunction(row_function(source), form, (), draws, derived)
-        return CompiledRule("row", memory=True, row=row)
+        known = _RULES.get(step)
+        if known is None:
+            form = self._form_of(step)
+            normal: Draw = "normal"
+            source = _source(step, form, self._inputs_of(step))
+            row = RowFunction(row_function(source), form, (), (normal,) * len(form.draws))
+            known = _RULES[step] = CompiledRule("row", memory=True, row=row)
+        assert known.row is not None
+        derived = _Derived(step, known.row.form, self._values, self.refractory or 0.0)
+        return changed(known, row=changed(known.row, derived=derived))
 
     def variables(self) -> Sequence[Variable]:
         """Declare the variables, the steps of the refractory time left, and parameters of each unit."""
@@ -290,6 +294,10 @@ class Neurons(Layer):
         return _form(step, tuple(step.numbers(self._values, 1.0, 0.0)), units, len(self.currents))
 
 
+_RULES: WeakKeyDictionary[Step, CompiledRule] = WeakKeyDictionary()
+"""The rules of steps, without numbers; layers with equal texts, whose numbers may differ, share a step."""
+
+
 @lru_cache(maxsize=256)
 def _form(step: Step, numbers: tuple[str, ...], units: tuple[str, ...], currents: int) -> Form:
     """Return the form of a row function, given its numbers and the parameters of each unit."""
@@ -312,13 +320,13 @@ class _Derived:
     """The numbers of a row function after dt."""
 
     step: Step
-    names: tuple[str, ...]
-    values: tuple[tuple[str, float], ...]
+    form: Form
+    values: Mapping[str, float]
     refractory: float
 
     def __call__(self, dt: float) -> tuple[float, ...]:
-        found = self.step.numbers(dict(self.values), dt, self.refractory)
-        return tuple(found[name] for name in self.names)
+        found = self.step.numbers(self.values, dt, self.refractory)
+        return tuple(found[name] for name, _, _ in self.form.parameters[1:])
 
 
 def equation_error(error: EquationError) -> PydanticCustomError:

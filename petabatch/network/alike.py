@@ -6,12 +6,13 @@ thousands of points have one program, which is not derived for each.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping
+from collections.abc import Collection, Hashable, Iterator, Mapping
 from dataclasses import replace
 
+from petabatch.frozen import changed
 from petabatch.network.graph import Graph
 from petabatch.network.numbers import is_plain, is_source
-from petabatch.network.operations import Operation, Program, Update
+from petabatch.network.operations import Program, Update
 from petabatch.network.slices import own_values
 from petabatch.spec.network import Network
 
@@ -31,23 +32,28 @@ def plain_numbers(network: Network) -> set[str]:
 
 def renumbered(program: Program, graph: Graph, model: Graph) -> Program:
     """Return the program of `graph`, which differs from `model`, whose program it is, in plain numbers."""
+    operations = list(program.operations)
+    for place, one in changes(program, graph, model):
+        operations[place] = one
+    return replace(program, operations=tuple(operations))
+
+
+def changes(program: Program, graph: Graph, model: Graph) -> Iterator[tuple[int, Update]]:
+    """Yield the operations that differ, and their places."""
     layers, known = graph.network.layers, model.network.layers
     factors = {
         (post, f"{room}/{edge.name}{end}"): edge.factor
         for post, edges in graph.edges.items()
+        if edges is not model.edges[post]
         for edge in edges
         for room, end in (("connections", "/pending"), ("scratch", ""))
     }
-
-    def changed(one: Operation) -> Operation:
+    for place, one in enumerate(program.operations):
         if not isinstance(one, Update):
-            return one
-        name = one.layer
+            continue
+        name, sources = one.layer, one.sources
         rule = one.rule if layers[name] is known[name] else layers[name].compiled_rule()
-        sources = tuple(
-            replace(s, factor=factors[name, s.key]) if (name, s.key) in factors else s for s in one.sources
-        )
-        same = rule is one.rule and sources == one.sources
-        return one if same else replace(one, rule=rule, sources=sources)
-
-    return replace(program, operations=tuple(map(changed, program.operations)))
+        if any(factors.get((name, s.key), s.factor) != s.factor for s in sources):
+            sources = tuple(changed(s, factor=factors.get((name, s.key), s.factor)) for s in sources)
+        if rule is not one.rule or sources is not one.sources:
+            yield place, changed(one, rule=rule, sources=sources)

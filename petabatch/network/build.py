@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from petabatch.errors import ParamsError, Problem
+from petabatch.frozen import changed
 from petabatch.network.checks import (
     check_borders,
     check_learning,
@@ -161,14 +162,19 @@ def with_numbers_of_slice(graph: Graph, number: int) -> Graph:
     return found
 
 
-def with_plain_numbers_of_slice(graph: Graph, network: Network, number: int) -> Graph:
-    """Return the graph of a slice of `network` that differs from `graph` in plain numbers alone."""
-    network = sliced(network, number)
-    edges = {
-        post: tuple(edge.through(network.connections[edge.name]) for edge in own)
-        for post, own in graph.edges.items()
-    }
-    return replace(graph, network=network, edges=edges, known_synapses=graph.synapses)
+def with_plain_numbers(graph: Graph, network: Network) -> Graph:
+    """Return the graph of a network that differs from that of `graph` in plain numbers alone."""
+    connections, edges = network.connections, graph.edges
+    if connections is not graph.network.connections:
+        edges = {post: _through(own, connections) for post, own in edges.items()}
+    return changed(graph, network=network, edges=edges, known_synapses=graph.synapses)
+
+
+def _through(edges: tuple[Edge, ...], connections: Mapping[str, Connection]) -> tuple[Edge, ...]:
+    """Return edges with connections that differ in their strength; the same where none does."""
+    if all(edge.connection is connections[edge.name] for edge in edges):
+        return edges
+    return tuple(edge.through(connections[edge.name]) for edge in edges)
 
 
 def _draws(path: str) -> bool:

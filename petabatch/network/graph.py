@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from petabatch.frozen import changed
 from petabatch.geometry import Patches
 from petabatch.network.slices import extremes, first_of_seeds, synaptic_values
 from petabatch.network.until import variables
@@ -41,7 +42,7 @@ class Edge:
 
     def through(self, connection: Connection) -> Edge:
         """Return the edge with a connection that differs in its strength."""
-        return replace(self, connection=connection, factor=self.sign * connection.strength)
+        return changed(self, connection=connection, factor=self.sign * connection.strength)
 
 
 @dataclass(frozen=True)

@@ -8,18 +8,20 @@ handled.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from petabatch.errors import ParamsError, Problem
+from petabatch.frozen import changed
 from petabatch.kernels.cuda.device import Limits
 from petabatch.network import lazy_codes
-from petabatch.network.alike import kind_of_slice, plain_numbers, renumbered
-from petabatch.network.build import with_numbers, with_numbers_of_slice, with_plain_numbers_of_slice
+from petabatch.network.alike import changes, kind_of_slice, plain_numbers, renumbered
+from petabatch.network.build import with_numbers, with_numbers_of_slice, with_plain_numbers
 from petabatch.network.graph import Graph
 from petabatch.network.method import Method, choose, of_part
-from petabatch.network.numbers import is_source
+from petabatch.network.numbers import is_source, with_values
+from petabatch.network.operations import Program, Update
 from petabatch.network.over_time import at_step, next_change, values_at
 from petabatch.network.recordings import Recording, recordings_of
 from petabatch.network.slices import own_values
@@ -87,7 +89,8 @@ class Plan:
     whole: Plan | None = None
     """The plan of the whole network, where this one is of the features or rows that a rank has."""
     model: Plan | None = None
-    """The plan of another slice from which that of this one differs in numbers of the steps alone."""
+    """The plan of another slice from which that of this one differs in numbers of the steps alone: its
+    method, with the program, is that of the other; see `changes`."""
 
     @cached_property
     def inputs(self) -> dict[str, ImageLayer]:
@@ -107,10 +110,23 @@ class Plan:
 
     def _variables_of(self, plans: Iterable[Plan]) -> dict[str, Variable]:
         kept: dict[str, Variable] = {}
-        for plan in {id(plan): plan for plan in plans}.values():
+        different = {id(plan.method): plan for plan in plans}.values()
+        for plan in different:
             if plan.method.stepper == "program":
                 kept |= lazy_codes.variables(plan.graph, plan.method.program)
         return kept | self.graph.variables
+
+    @property
+    def changes(self) -> Iterator[tuple[int, Update]]:
+        """The operations of its program that differ from those of the `model`, and their places."""
+        assert self.model is not None
+        return changes(self.method.program, self.graph, self.model.graph)
+
+    @property
+    def program(self) -> Program:
+        """The program of its steps, with its own numbers; raises ValueError for other steppers."""
+        program, model = self.method.program, self.model
+        return program if model is None else renumbered(program, self.graph, model.graph)
 
     @property
     def whole_graph(self) -> Graph:
@@ -150,25 +166,25 @@ class Plan:
     def _find_of_slice(self, number: int) -> Plan:
         network = self.graph.network
         values = own_values(network, number)
-        own = tuple(value for path, value in values.items() if not is_source(network, path))
+        own = tuple(value for path, value in values.items() if path not in self._of_sources)
         if not own:
             return self
         if own not in self._plans:
-            self._plans[own] = self._of_slice(number, kind_of_slice(values, self._plain))
+            self._plans[own] = self._of_slice(number, values)
         return self._plans[own]
 
     def network_of(self, number: int) -> Network:
         """Return the network of a slice, with all values of its dynamics."""
         return self.of_slice(number).graph.network
 
-    def _of_slice(self, number: int, kind: Hashable) -> Plan:
+    def _of_slice(self, number: int, values: Mapping[str, float]) -> Plan:
         """Return the plan of a slice with values of its own, derived from that of one of its kind."""
-        network, model = self.graph.network, self._models.get(kind)
+        network, kind = self.graph.network, kind_of_slice(values, self._plain)
+        model = self._models.get(kind)
+        if model is not None:
+            own = with_values(network, values, slices={}, sweep=None)
+            return changed(model, graph=with_plain_numbers(model.graph, own), model=model)
         try:
-            if model is not None:
-                graph = with_plain_numbers_of_slice(model.graph, network, number)
-                program = renumbered(model.method.program, graph, model.graph)
-                return replace(model, graph=graph, method=replace(model.method, found=program), model=model)
             graph = with_numbers_of_slice(self.graph, number)
         except ParamsError as error:
             named = [replace(one, message=f"slice {number}: {one.message}") for one in error.problems]
@@ -247,6 +263,11 @@ class Plan:
     @cached_property
     def _plain(self) -> set[str]:
         return plain_numbers(self.graph.network)
+
+    @cached_property
+    def _of_sources(self) -> set[str]:
+        network = self.graph.network
+        return {path for path in own_values(network, 0) if is_source(network, path)}
 
     @cached_property
     def _models(self) -> dict[Hashable, Plan]:

@@ -133,6 +133,12 @@ def coordinates(
     return tuple(found)
 
 
+def coordinate_of_failed(steps: np.ndarray) -> Coordinate:
+    """Return the steps at which the points of slices failed."""
+    text = "step at which the point failed, -1 if it did not"
+    return Coordinate("failed", tuple(steps.tolist()), "", text)
+
+
 def coordinates_of_slices(
     network: Network, streams: Iterable[Stream], numbers: np.ndarray
 ) -> tuple[Coordinate, ...]:

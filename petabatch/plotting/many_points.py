@@ -1,4 +1,4 @@
-"""Panels of sweeps of many points: a heat map over two values, a cloud against one."""
+"""Panels of sweeps of many or unordered points: a heat map over two values, a cloud against one."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from petabatch.plotting.texts import note
 
 _CURVES = 32
 """Curves, and values along them where several vary, up to which there is a curve for each combination."""
-_BINS = 32
-"""Bins of the axis of a cloud; medians and quartiles are drawn for each."""
+_BINS = 8, 32
+"""Fewest and most bins of the axis of a cloud; medians and quartiles are drawn for each."""
+_IN_BIN = 10
+"""Points in a bin, on average, that have quartiles."""
 
 
 def many(along: np.ndarray, columns: Mapping[str, np.ndarray]) -> bool:
@@ -21,6 +23,24 @@ def many(along: np.ndarray, columns: Mapping[str, np.ndarray]) -> bool:
     others = [column for column in columns.values() if column is not along]
     curves = len(np.unique(np.stack(others), axis=1).T) if others else 1
     return curves > _CURVES
+
+
+def unordered(along: np.ndarray, columns: Mapping[str, np.ndarray]) -> bool:
+    """Return whether another value follows the one on the axis, but neither rises nor falls with it.
+
+    So it is of points that are drawn, which a curve would join at random.
+    """
+    first = np.unique(along, return_index=True)[1]
+    for column in columns.values():
+        steps = np.diff(column[first])
+        if follows(column, along) and (steps > 0).any() and (steps < 0).any():
+            return True
+    return False
+
+
+def follows(column: np.ndarray, along: np.ndarray) -> bool:
+    """Return whether a value is the same wherever the one on the axis is, as those of a zipped sweep are."""
+    return len(np.unique(np.stack([along, column]), axis=1).T) == len(np.unique(along))
 
 
 def gridded(columns: Mapping[str, np.ndarray]) -> tuple[str, str] | None:
@@ -58,19 +78,20 @@ def heat_map(axes: Any, x: np.ndarray, y: np.ndarray, values: np.ndarray, label:
 
 
 def cloud(axes: Any, x: np.ndarray, values: np.ndarray, colour: str, is_log: bool) -> None:
-    """Draw a dot for each slice, with medians and quartiles along x; failed points are left out."""
+    """Draw a dot for each slice; of many, medians and quartiles along x. Failed points are left out."""
     sound = np.isfinite(values)
     x, values = x[sound], values[sound]
     size = float(np.clip(100 / np.sqrt(max(len(x), 1)), 1, 4))
     axes.plot(
         x, values, ".", color=colour, ms=size, mew=0, alpha=0.5, rasterized=True, label="a slice", zorder=2
     )
-    if len(np.unique(x)) < 2:
+    most = min(_BINS[1], len(x) // _IN_BIN)
+    if most < _BINS[0] or len(np.unique(x)) < 2:
         return
     space = np.geomspace if is_log else np.linspace
-    edges = space(x.min(), x.max(), _BINS + 1)
-    place = np.clip(np.searchsorted(edges, x, side="right") - 1, 0, _BINS - 1)
-    bins = [number for number in range(_BINS) if (place == number).any()]
+    edges = space(x.min(), x.max(), most + 1)
+    place = np.clip(np.searchsorted(edges, x, side="right") - 1, 0, most - 1)
+    bins = [number for number in range(most) if (place == number).any()]
     low, middle, high = np.array(
         [np.quantile(values[place == number], (0.25, 0.5, 0.75)) for number in bins]
     ).T

@@ -9,7 +9,7 @@ import numpy as np
 
 from petabatch.errors import InputError
 from petabatch.plotting.figures import colours, from_zero, grid, grid_of_panels, logarithmic, plain, styled
-from petabatch.plotting.many_points import cloud, gridded, heat_map, is_log, many
+from petabatch.plotting.many_points import cloud, follows, gridded, heat_map, is_log, many, unordered
 from petabatch.plotting.options import Option, Title
 from petabatch.plotting.select import with_records
 from petabatch.plotting.texts import capital, heading, legend_below, note, points, wrapped
@@ -77,13 +77,14 @@ def sweep(
     Circles are slices, dots the means of those that have the same values. Where slices differ in
     several values, there is a curve for each combination of the others, without those that follow from the
     first. Of very many combinations, it is a heat map over the two values of a grid, or a dot for each slice
-    with medians and quartiles. Failed points are left out.
+    with medians and quartiles. Of several values that are drawn, there is a dot for each slice, too. Failed
+    points are left out.
     """
     found = find(run, quantities, against)
     along = found.columns[found.along]
-    if many(along, found.columns):
+    if many(along, found.columns) or unordered(along, found.columns):
         return _of_many(run, found, against, last, title, figure)
-    columns = {name: column for name, column in found.columns.items() if not _follows(column, along)}
+    columns = {name: column for name, column in found.columns.items() if not follows(column, along)}
     swept = [found.along, *(name for name in found.columns if name not in (*columns, found.along))]
     curves: dict[tuple[float, ...], list[int]] = {}
     for number in range(run.batch):
@@ -124,7 +125,7 @@ def sweep(
 
 
 def _of_many(run: Results, found: Found, against: str | None, last: int, title: str, figure: Any) -> Any:
-    """Return the figure of very many points."""
+    """Return the figure of points that no curves join."""
     figure, panels = grid_of_panels(figure, len(found.measured), 2.5)
     names = [series.name for series in found.measured.values()]
     pair = gridded(found.columns) if against is None else None
@@ -161,11 +162,6 @@ def _curve(axes: Any, along: np.ndarray, values: np.ndarray, colour: str, label:
         text = f"slices, {label}".removesuffix(", ")
         axes.plot(along, values, "o", color=colour, label=text, ms=3, mfc="none", mew=0.5, clip_on=False)
     axes.plot(places, means, "o-", color=colour, label=label or _MEAN, zorder=3)
-
-
-def _follows(column: np.ndarray, along: np.ndarray) -> bool:
-    """Return whether a value is the same wherever the one on the axis is, as those of a zipped sweep are."""
-    return len(np.unique(np.stack([along, column]), axis=1).T) == len(np.unique(along))
 
 
 def _is_wide(along: np.ndarray) -> bool:

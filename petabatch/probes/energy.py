@@ -44,6 +44,11 @@ class Energy(Probe):
         return self
 
     @property
+    def slicewise(self) -> bool:
+        """Each slice is measured apart."""
+        return True
+
+    @property
     def penalty(self) -> tuple[str, Penalty] | None:
         """That of the code."""
         return self.code, Penalty(self.cost, self.coefficient)

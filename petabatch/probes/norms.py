@@ -40,6 +40,11 @@ class L2(_LayerProbe):
 
     type: Literal["l2"] = "l2"
 
+    @property
+    def slicewise(self) -> bool:
+        """Each slice is measured apart."""
+        return True
+
     def norms(self, layers: Mapping[str, Layer]) -> Mapping[str, tuple[Term, ...]]:
         """Return it without a mask."""
         return {"squares": self._norm("squares")}
@@ -58,6 +63,11 @@ class L1(_LayerProbe):
     """L1 norm: the sum of absolute values."""
 
     type: Literal["l1"] = "l1"
+
+    @property
+    def slicewise(self) -> bool:
+        """Each slice is measured apart."""
+        return True
 
     def norms(self, layers: Mapping[str, Layer]) -> Mapping[str, tuple[Term, ...]]:
         """Return it without a mask."""
@@ -79,6 +89,11 @@ class L0(_LayerProbe):
     type: Literal["l0"] = "l0"
     above: NonNegative = 0.0
     """Activity threshold: a unit is active if its absolute activity exceeds this."""
+
+    @property
+    def slicewise(self) -> bool:
+        """Each slice is measured apart."""
+        return True
 
     def norms(self, layers: Mapping[str, Layer]) -> Mapping[str, tuple[Term, ...]]:
         """Return it without a mask."""

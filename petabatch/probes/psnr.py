@@ -21,6 +21,11 @@ class PSNR(Probe):
     reconstruction: str
     """Name of the layer that holds the reconstruction."""
 
+    @property
+    def slicewise(self) -> bool:
+        """Each slice is measured apart."""
+        return True
+
     def layers(self) -> Sequence[str]:
         """Return the names of the two layers."""
         return (self.image, self.reconstruction)

@@ -30,6 +30,11 @@ class SpikeStatistics(Probe):
     """Fewest intervals of a unit whose coefficient of variation counts."""
 
     @property
+    def slicewise(self) -> bool:
+        """Each slice is measured apart."""
+        return True
+
+    @property
     def counts(self) -> str:
         """The layer."""
         return self.layer

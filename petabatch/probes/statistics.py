@@ -23,6 +23,11 @@ class Statistics(Probe):
     above: NonNegative = 0.0
     """Activity threshold: a unit is active if its absolute activity exceeds this (nnzThreshold)."""
 
+    @property
+    def slicewise(self) -> bool:
+        """Each slice is measured apart."""
+        return True
+
     def layers(self) -> Sequence[str]:
         """Return the name of the layer."""
         return (self.layer,)

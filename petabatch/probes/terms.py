@@ -34,6 +34,11 @@ class Sum(Probe):
             )
         return self
 
+    @property
+    def slicewise(self) -> bool:
+        """Each slice is measured apart."""
+        return True
+
     def norms(self, layers: Mapping[str, Layer]) -> Mapping[str, tuple[Term, ...]]:
         """Return the terms and their sum."""
         found = {name: term.norms() for name, term in self.terms.items()}
@@ -72,6 +77,11 @@ class Quotient(Probe):
     """The cost in the numerator."""
     denominator: Cost
     """The cost in the denominator."""
+
+    @property
+    def slicewise(self) -> bool:
+        """Each slice is measured apart."""
+        return True
 
     def layers(self) -> Sequence[str]:
         """Return the names of the layers of both costs."""

@@ -96,8 +96,8 @@ def _rows(directory: RunDirectory) -> int:
 
 def _ledger(run: results.Results, directory: RunDirectory) -> Iterator[str]:
     """Yield how many points the ledger of a sweep has that is not finished, and `run.h5` lacks."""
-    points = run.attributes.get("points")
-    if points is None or run.status == "done":
+    points = run.attributes.get("points", {})
+    if "finished" not in points or run.status == "done":
         return
     known, rows = points["finished"] + points["failed"], _rows(directory)
     if rows > known:
@@ -160,14 +160,15 @@ def _status(run: results.Results, running: bool | None) -> str:
     what = run.status
     if what == "running" and running is False:
         what = "interrupted"
-    if points := run.attributes.get("points"):
-        failed = f", {points['failed']:,} failed" if points["failed"] else ""
+    points = run.attributes.get("points", {})
+    failed = f", {points['failed']:,} failed" if points.get("failed") else ""
+    if "finished" in points:
         kind = "slices" if settings.get("pool") else "points"
         return f"{what}: {kind} {points['finished']:,} of {points['all']:,} finished{failed}"
     far = f"step {reached} of {length}"
     if settings["displays"]:
         far += f", display {reached // settings['display']} of {settings['displays']}"
-    return f"{what}: {far}"
+    return f"{what}: {far}{failed and f'{failed} points'}"
 
 
 def _times(run: results.Results, running: bool | None, now: datetime | None) -> Iterator[str]:
@@ -190,7 +191,7 @@ def _times(run: results.Results, running: bool | None, now: datetime | None) -> 
     partly = "timed_steps" in about and timed < reached and not settings.get("start_from")
     if partly:
         duration += f" for {timed} of {reached} steps; the time of the others is not known"
-    if run.status == "running" and speed and "points" not in about:
+    if run.status == "running" and speed and "finished" not in about.get("points", {}):
         length = settings["steps"] or settings["displays"] * settings["display"]
         left = _duration((length - reached) * run.batch / speed)
         duration += f"; about {left} left" if partly else f" so far, about {left} left"

@@ -93,11 +93,12 @@ class Model(BaseModel, metaclass=Readable):
 
     def __copy__(self) -> Self:
         """Return a table with the same keys, without what has been derived of them."""
-        made = super().__copy__()
-        own = vars(made)
-        for key in own.keys() - type(self).__pydantic_fields__.keys():
-            if not key.startswith("_"):
-                del own[key]
+        made, fields = type(self).__new__(type(self)), type(self).__pydantic_fields__
+        kept = {key: value for key, value in vars(self).items() if key in fields or key[0] == "_"}
+        object.__setattr__(made, "__dict__", kept)
+        object.__setattr__(made, "__pydantic_extra__", None)
+        object.__setattr__(made, "__pydantic_fields_set__", set(self.__pydantic_fields_set__))
+        object.__setattr__(made, "__pydantic_private__", None)
         return made
 
     @property

@@ -14,11 +14,12 @@ from pydantic import (
     Field,
     GetJsonSchemaHandler,
     Tag,
+    ValidationError,
     ValidationInfo,
     model_validator,
 )
 from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema, PydanticCustomError
+from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError
 
 from petabatch.spec.columns import Draw, columns_of
 from petabatch.spec.model import Count, Finite, Index, Model
@@ -136,13 +137,14 @@ class Sweep(Model):
     """Points of several keys. `grid`: all combinations of their values, those of the last key in turn first.
     `zip`: first value with first value, second with second. The keys of intervals, which are drawn together,
     and those of the table count as one."""
-    draw: Literal["random", "latin_hypercube", "sobol"] = "random"
-    """How values are drawn from intervals: independently, one in each of `draws` equal parts, or by the
-    scrambled sequence of Sobol. More draws of `random` and `sobol` begin with the same points."""
+    draw: Literal["random", "latin_hypercube", "sobol"] | None = None
+    """How values are drawn from intervals: independently (`random`, the default), one in each of `draws`
+    equal parts, or by the scrambled sequence of Sobol. More draws of `random` and `sobol` begin with the same
+    points."""
     draws: Annotated[int, Field(strict=True, ge=1, le=10 * _MOST)] | None = None
     """Number of points that are drawn from intervals."""
-    seed: Index = 1
-    """Seed of what is drawn; runs have that of `run.seed`."""
+    seed: Index | None = None
+    """Seed of what is drawn from intervals, by default 1; runs have that of `run.seed`."""
     table: _Table | None = None
     """Points of a table: a CSV file or HDF5 file (`"points.h5"`, `"points.h5:group"`) with a column for each
     key path, or, in Python, arrays by key path. The run keeps the values, not the file."""
@@ -191,6 +193,20 @@ class Sweep(Model):
                 "`draws` says how many points are drawn from intervals",
                 {"got": got, "expected": "both, or neither"},
             )
+        for key, given in (("draw", self.draw), ("seed", self.seed)):
+            if given is not None and not drawn:
+                error = PydanticCustomError(
+                    "not_drawn",
+                    "nothing is drawn from intervals, so this says nothing",
+                    {
+                        "got": f"{given!r}, and no interval",
+                        "expected": "an interval { low, high } of a key, and `draws`; or no such key",
+                        "hint": "arrays and ranges have the values that they say; `run.seed` is that of runs",
+                    },
+                )
+                raise ValidationError.from_exception_data(
+                    type(self).__name__, [InitErrorDetails(type=error, loc=(key,), input=given)]
+                )
         if twice := sorted(self.values.keys() & (self.table or {}).keys()):
             context = {"got": ", ".join(twice), "expected": "values in the table, or under [sweep]"}
             raise PydanticCustomError("swept_twice", "this key is given twice", context)
@@ -226,7 +242,8 @@ class Sweep(Model):
                 yield Axis({path: given.values if isinstance(given, Range) else given})
             elif path == next(iter(drawn)):
                 assert self.draws is not None
-                places = Draw(self.draw, self.seed).places(self.draws, len(drawn))
+                how = Draw(self.draw or "random", 1 if self.seed is None else self.seed)
+                places = how.places(self.draws, len(drawn))
                 yield Axis(
                     {path: one.at(place) for (path, one), place in zip(drawn.items(), places.T, strict=True)}
                 )

@@ -25,8 +25,9 @@ from petabatch.storage.wave import SavedWave
 from petabatch.waves.checkpoints import WaveCheckpoints
 from petabatch.waves.finished import Points
 
-_OPERATIONS = 2e9
-"""Operations of a wave between two steps at which its slices meet: about two seconds."""
+_OPERATIONS = 5e9
+"""Operations of a wave between two steps at which its slices meet: half a second of most compiled steps, and
+seconds of others."""
 _UNIT, _STEP = 20, 200
 """Operations of a unit in a step, apart from what arrives, and of a step of a slice whatever it has."""
 
@@ -125,7 +126,7 @@ def _wave(
                 checkpoints.save(_saved(engine, points, before))
             if stop:
                 raise Stopped
-        wave = taken(points, layout, _records(engine, before), _failures(engine))
+        wave = taken(points, layout, _records(engine, before), engine.failures)
         return replace(wave, times={**engine.times(), "planning": planning})
 
 
@@ -136,16 +137,6 @@ def _period(plan: Plan, slices: int) -> int:
     synapses = sum(len(one.targets) for one in graph.synapses.values())
     steps = int(_OPERATIONS / (slices * (multiply_adds(graph) + synapses + _UNIT * units + _STEP)))
     return max(1, min(steps, plan.checkpoint or steps))
-
-
-def _failures(engine: Engine) -> dict[int, NonFiniteError]:
-    """Return why slices have stopped, by their place in the wave."""
-    return {
-        number - engine.state.lo: lane.failure
-        for lane in engine.lanes
-        if lane.failure is not None
-        for number in lane.slices
-    }
 
 
 def _records(engine: Engine, before: SavedWave | None) -> list[Record]:
@@ -165,26 +156,17 @@ def _records(engine: Engine, before: SavedWave | None) -> list[Record]:
 
 
 def _saved(engine: Engine, points: Points, before: SavedWave | None) -> SavedWave:
-    """Return the state of a wave; of slices that have failed the initial one, as theirs is not finite."""
+    """Return the state of a wave."""
     engine.collect()
-    state, failures = engine.state, _failures(engine)
-    arrays = state.saved()
-    for key, array in arrays.items():
-        if failures and state.variables[key].per == "slice":
-            array[list(failures)] = state.variables[key].initial
     records = {one.stream.path: (one.steps, one.values) for one in _records(engine, before)}
-    why = {place: (error.variable, error.step) for place, error in failures.items()}
-    return SavedWave(points.values, engine.step, arrays, records, why)
+    why = {place: (error.variable, error.step) for place, error in engine.failures.items()}
+    return SavedWave(points.values, engine.step, engine.state.saved(), records, why)
 
 
 def _go_on(engine: Engine, before: SavedWave) -> None:
     """Set the state of a saved wave; slices that had failed stay so."""
     engine.resume(before.step, before.arrays)
-    for lane in engine.lanes:
-        found = before.failures.get(lane.slices.start - engine.state.lo)
-        if found is not None:
-            variable, step = found
-            lane.failure = NonFiniteError(f"{variable} is no longer finite at step {step}", variable, step)
+    engine.stop({place: NonFiniteError.of(*found) for place, found in before.failures.items()})
 
 
 def taken(

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from petabatch.network.slices import coordinate_of_failed
 from petabatch.storage import manifest
 from petabatch.storage.atomic import new_hdf5
 from petabatch.storage.description import Description, Status
@@ -88,8 +89,7 @@ def write_index(
 
 
 def _failed(finished: Finished, places: np.ndarray, layout: Layout) -> Coordinate:
-    steps = np.repeat(finished.steps[places], layout.batch)
-    return Coordinate("failed", tuple(steps.tolist()), "", "step at which the point failed, -1 if it did not")
+    return coordinate_of_failed(np.repeat(finished.steps[places], layout.batch))
 
 
 def _stream(table: Mapping[str, Any], slices: int) -> Stream:

@@ -111,10 +111,10 @@ def _computed(
 
 
 def _points(wave: Wave, observe: Callable[[Recorded], Any] | None) -> Iterator[Point]:
-    paths = [name for name in wave.rows.dtype.names or () if "/" in name]
+    columns = {name: wave.rows[name] for name in wave.rows.dtype.names or () if "/" in name}
     for row, number in enumerate(wave.points.numbers.tolist()):
         values = dict(zip(wave.points.paths, wave.points.values[row].tolist(), strict=True))
-        recorded = {path: wave.rows[path][row] for path in paths}
+        recorded = {path: column[row] for path, column in columns.items()}
         sound = wave.rows[FAILED][row] < 0
         observed = observe(recorded) if observe is not None and sound else None
         yield Point(number, values, recorded, observed, "" if sound else wave.failures.get(row, ""))

@@ -226,9 +226,9 @@ def test_threads_that_share_one_slice_change_no_bit() -> None:
         next(steps)
         stepper = engine.lanes[0].stepper
         assert isinstance(stepper, ProgramStepper)
-        assert (stepper.compiled.team is not None) == helps
+        assert (stepper.team is not None) == helps
         steps.close()
-        assert stepper.compiled.team is None
+        assert stepper.team is None
 
 
 @pytest.mark.parametrize("kernel", ["dense", "lazy"])

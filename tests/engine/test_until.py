@@ -19,12 +19,15 @@ from petabatch.kernels.cpu.program.lazy.layout import COMPUTED
 from petabatch.layers import LCA, HeavyBall, Input, KneeTimeScale, Linear, Rectified
 from petabatch.network.build import build
 from petabatch.network.plan import schedule
+from petabatch.network.slices import sliced
 from petabatch.parallel.comm import Serial
 from petabatch.probes import L1, Energy, Optimality
 from petabatch.spec.network import LayerOutput, Network, Output, Until
+from petabatch.spec.sweep import Sweep
 from petabatch.weights import Gaussian
 from support.commands import Command, alone, contents, set_all
 from support.networks import GivenImages, assert_same, collect, images, lca_network, simulate
+from support.swept_units import STRENGTH, swept
 
 Recorded = dict[str, np.ndarray]
 GAP, DISPLAY = 0.12, 60
@@ -471,3 +474,39 @@ def test_a_time_scale_that_follows_what_no_step_sums_is_measured_between_steps()
     engine, found = simulate(net)
     assert not engine.lanes[0].stepper.looks_inside
     assert (found["probes/until/steps"] < DISPLAY).all()
+
+
+def test_synapses_of_points_that_stop_at_different_steps_carry_what_they_do_alone() -> None:
+    network = lca_network(
+        images(1, items=3), displays=3, display=200, learn=False, until=Until(gap=0.1, every=5)
+    )
+    gap = Optimality(
+        image="image", reconstruction="recon", code="V1", drive="drive", coefficient=0.4, every="display"
+    )
+    units = swept(shape=(1, 1, 10))
+    batch = 9
+    points = {
+        STRENGTH: tuple(np.linspace(0.2, 0.9, batch)),
+        "layers.V1.tau": tuple(np.linspace(5.0, 20.0, batch)),
+    }
+    network = network.model_copy(
+        update={
+            "layers": {**network.layers, **units.layers},
+            "connections": {**network.connections, **units.connections},
+            "probes": {"gap": gap},
+            "sweep": Sweep(table=points),
+        }
+    )
+
+    def final(network: Network) -> Recorded:
+        engine = Engine(schedule(build(network)), Serial(), 1)
+        engine.start()
+        collect(engine)
+        return dict(engine.state.arrays)
+
+    together = final(network)
+    assert len(set(together["until/steps"].tolist())) == batch
+    for number in (0, 4, batch - 1):
+        for key, array in final(sliced(network, number)).items():
+            mine = together[key][number] if len(together[key]) == batch else together[key][0]
+            assert mine.tobytes() == array[0].tobytes(), (number, key)

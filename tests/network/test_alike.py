@@ -7,42 +7,15 @@ from typing import Literal
 import numpy as np
 import pytest
 
-from petabatch.connections import Sparse
 from petabatch.engine.engine import Engine
 from petabatch.errors import ParamsError
-from petabatch.layers import Neurons
+from petabatch.layers import LeakyIntegrator, Neurons
 from petabatch.network.build import build
 from petabatch.network.plan import schedule
 from petabatch.network.slices import sliced
 from petabatch.parallel.comm import Serial
-from petabatch.spec.network import Network, Run
-from petabatch.spec.sweep import Sweep
-from petabatch.weights import Uniform
-
-STRENGTH, CURRENT = "connections.tracts.strength", "layers.units.parameters.I"
-POINTS = {STRENGTH: (0.5, 0.7, 0.0, 1.0, -1.0, -0.3, 0.9), CURRENT: (0.1, 0.2, 0.3, 0.0, 1.0, 0.4, 0.5)}
-
-
-def swept(points: dict[str, tuple[float, ...]] = POINTS, layer: type[Neurons] = Neurons) -> Network:
-    """Return units with delays between them, for each of the points."""
-    units = layer(
-        shape=(1, 1, 6),
-        equations="dx/dt = (-x + tanh(1.5 * inside) + I / 2) / tau",
-        parameters={"I": 0.3, "tau": 4.0},
-        currents=("inside",),
-        start={"x": 0.4},
-    )
-    weights = Uniform(low=-1.0, high=1.0)
-    tracts = Sparse(
-        pre="units", post="units", target="inside", probability=0.8, init=weights,
-        delays=Uniform(low=0.0, high=5.0),
-    )  # fmt: skip
-    return Network(
-        run=Run(batch=1, steps=30, display=30),
-        layers={"units": units},
-        connections={"tracts": tracts},
-        sweep=Sweep(table=points),
-    )
+from petabatch.spec.network import Network
+from support.swept_units import CURRENT, POINTS, STRENGTH, swept
 
 
 def final(network: Network) -> dict[str, np.ndarray]:
@@ -68,8 +41,42 @@ def test_they_share_the_tables_of_one_and_have_their_own_numbers() -> None:
             assert mine.tobytes() == alone.tobytes(), number
 
 
-def test_they_have_the_bits_of_their_own_runs() -> None:
-    network = swept()
+def test_the_program_of_a_slice_has_its_numbers() -> None:
+    plan = schedule(build(swept()))
+    for number in range(plan.graph.network.batch):
+        alone = schedule(build(sliced(plan.graph.network, number))).method.program
+        mine = plan.of_slice(number).program
+        assert list(map(str, mine.operations)) == list(map(str, alone.operations)), number
+
+
+@pytest.mark.parametrize("batch", [7, 8, 19, 40])
+@pytest.mark.parametrize(
+    ("shape", "mode"),
+    [((1, 1, 7), "extra_non_shared"), ((1, 1, 27), "extra_non_shared"), ((3, 1, 8), "extra_shared")],
+)
+def test_slices_side_by_side_have_the_bits_of_their_own_runs(
+    shape: tuple[int, int, int], mode: str, batch: int
+) -> None:
+    strengths = tuple(np.random.default_rng(batch).normal(size=batch))
+    network = swept({STRENGTH: strengths}, shape=shape, mode=mode)
+    together = final(network)
+    for number in range(0, batch, 3):
+        for key, array in final(sliced(network, number)).items():
+            mine = together[key][number] if len(together[key]) == network.batch else together[key][0]
+            assert mine.tobytes() == array[0].tobytes(), (number, key)
+
+
+def leaky(points: dict[str, tuple[float, ...]]) -> Network:
+    """Return leaky integrators, whose updates are no row functions, with synapses between them."""
+    network = swept(points)
+    units = LeakyIntegrator(shape=(1, 1, 6), tau=4.0)
+    tracts = network.connections["tracts"].model_copy(update={"target": None, "post": "leaky"})
+    layers = {"units": network.layers["units"], "leaky": units}
+    return network.model_copy(update={"layers": layers, "connections": {"tracts": tracts}})
+
+
+@pytest.mark.parametrize("network", [swept(), leaky({STRENGTH: POINTS[STRENGTH]}), leaky(POINTS)])
+def test_they_have_the_bits_of_their_own_runs(network: Network) -> None:
     together = final(network)
     for number in range(network.batch):
         for key, array in final(sliced(network, number)).items():

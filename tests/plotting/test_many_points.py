@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from petabatch import in_memory, plotting
 from petabatch.layers import Constant
 from petabatch.plotting import many_points
-from petabatch.plotting.many_points import cloud, gridded, heat_map, is_log, many
+from petabatch.plotting.many_points import cloud, gridded, heat_map, is_log, many, unordered
 from petabatch.plotting.table import as_csv
 from petabatch.probes import Statistics
 from petabatch.spec.network import Network, Run
@@ -57,6 +57,22 @@ def test_many_drawn_points_are_a_cloud_with_medians() -> None:
     assert len(dots.get_xdata()) == 80
     assert np.allclose(medians.get_ydata(), medians.get_xdata())  # the probe measures the value on the axis
     assert not axes.get_title()
+
+
+@pytest.mark.parametrize("draw", ["random", "latin_hypercube", "sobol"])
+def test_few_drawn_points_are_dots_that_nothing_joins(draw: str) -> None:
+    interval = {"low": 1.0, "high": 2.0}
+    figure = drawn(draw=draw, draws=16, **{"layers.a.value": interval, "layers.b.value": interval})
+    (dots,) = figure.axes[0].lines
+    assert len(dots.get_xdata()) == 16
+    assert dots.get_linestyle() == "None"
+    assert not figure.axes[0].collections
+
+
+def test_values_that_rise_or_fall_together_are_a_curve() -> None:
+    figure = drawn(combine="zip", **{"layers.a.value": [1, 2, 4], "layers.b.value": [9, 7, 6]})
+    assert [line.get_linestyle() for line in figure.axes[0].lines] == ["-"]
+    assert not unordered(np.array([1.0, 2, 1, 2]), {"x": np.array([1.0, 1, 2, 2])})  # a grid
 
 
 def test_few_points_are_curves() -> None:

@@ -123,6 +123,9 @@ def test_tables_that_cannot_be_read_name_their_line(small: Path, text: str, mess
         ({"table": {V1: [0.1, 0.2], "layers.V1.tau": [1.0]}}, "columns of the table have different"),
         ({"table": {V1: [0.1, 0.2]}, V1: [1.0]}, "given twice"),
         ({"table": "points.csv"}, "there is no such file"),
+        ({"draw": "sobol", V1: [0.1, 0.2]}, "draw: nothing is drawn from intervals"),
+        ({"draw": "random", V1: [0.1, 0.2]}, "draw: nothing is drawn from intervals"),
+        ({"seed": 2, "table": {V1: [0.1, 0.2]}}, "seed: nothing is drawn from intervals"),
     ],
 )
 def test_wrong_draws_and_tables_are_errors(table: dict[str, Any], message: str) -> None:

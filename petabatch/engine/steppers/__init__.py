@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from petabatch.engine.features import Features
 from petabatch.engine.pages import Pages
 from petabatch.engine.steppers.base import Binding, Rows, Stepper
 from petabatch.engine.steppers.cuda import CudaStepper
@@ -32,8 +33,8 @@ class StepperMaker:
         self._known: dict[int, tuple[Plan, Callable[[Binding], Stepper]]] = {}
         self._kinds: list[Tables] = []
         """Programs of which no two are alike."""
-        self._programs: dict[int, Tabulated] = {}
-        """Programs from which those of other plans are made, by the plan that these are modelled on."""
+        self._programs: dict[int, tuple[Plan, Tabulated]] = {}
+        """Plans on which others are modelled, and their programs."""
         self._pages = Pages()
 
     def __call__(self, plan: Plan, bound: Binding) -> Stepper:
@@ -50,12 +51,16 @@ class StepperMaker:
     def _maker(self, plan: Plan, bound: Binding) -> Callable[[Binding], Stepper]:
         if plan.method.stepper != "program":
             return _STEPPERS[plan.method.stepper]
-        features = bound.signals.features
-        made = self._programs.get(id(plan.model or plan))
-        found = None if made is None else made.renumbered(plan, features)
-        if found is None:
-            found = Tabulated.of(plan, features)
-            if not any(found.tables.share_workspace(kind) for kind in self._kinds):
-                self._kinds.append(found.tables)
-            self._programs.setdefault(id(plan.model or plan), found)
+        features, model = bound.signals.features, plan.model or plan
+        if id(model) not in self._programs:
+            self._programs[id(model)] = model, self._tabulated(model, features)
+        found = self._programs[id(model)][1]
+        if plan is not model:
+            found = found.renumbered(plan, features) or self._tabulated(plan, features)
         return partial(ProgramStepper, made=found, pages=self._pages)
+
+    def _tabulated(self, plan: Plan, features: Features) -> Tabulated:
+        found = Tabulated.of(plan, features)
+        if not any(found.tables.share_workspace(kind) for kind in self._kinds):
+            self._kinds.append(found.tables)
+        return found

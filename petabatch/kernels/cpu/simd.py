@@ -272,6 +272,11 @@ def block_operations(lanes: int, count: int) -> BlockOperations:
     return BlockOperations(zeros, starts, shift, fma, store)
 
 
+def place_of(context: Any, builder: Any, array_type: Any, array: Any, index: Any, kind: Any) -> Any:
+    """Return the pointer to a vector of a `kind` in an array, for the code of an intrinsic."""
+    return builder.bitcast(place_in(context, builder, array_type, array, index), kind.as_pointer())
+
+
 def _splat(builder: Any, number: Any, lanes: int) -> Any:
     """Return the vector whose numbers are all this one."""
     nothing = ir.Constant(ir.VectorType(ir.FloatType(), lanes), ir.Undefined)

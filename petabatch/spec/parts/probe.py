@@ -42,7 +42,7 @@ class Probe(Part):
     """A measurement of one or more numbers per slice, recorded under `/probes/<name>/`."""
 
     kind: ClassVar[str] = "probe"
-    answers = ("norms", "lasso", "penalty")
+    answers = ("norms", "lasso", "penalty", "slicewise")
     type: str
     every: Schedule = STEP
     """Measurement schedule: at the end of these steps."""
@@ -53,6 +53,14 @@ class Probe(Part):
     def penalty(self) -> tuple[str, Penalty] | None:
         """The code layer whose sparsity it takes for penalised, and how; None where it does not."""
         return None
+
+    @property
+    def slicewise(self) -> bool:
+        """Whether `measure` gives a slice the same bits however many it is called with.
+
+        Those of a group are then measured in one call.
+        """
+        return False
 
     @property
     def counts(self) -> str | None:

@@ -49,8 +49,6 @@ class CompiledProgram:
         self.drives = np.array(tables.drives, np.int64).reshape(-1, t.DRIVES)
         self._sources = np.array(tables.sources, np.int64).reshape(-1, 3)
         self._advance = advance if tables.slices > 1 else advance_each
-        self.team: Rows | None = None
-        """Threads that work on a slice together, when there are more threads than slices."""
 
     @cached_property
     def _items(self) -> np.ndarray:
@@ -114,6 +112,7 @@ class CompiledProgram:
         self,
         space: Workspace,
         section: Section,
+        team: Rows | None,
         first: int,
         last: int,
         final: int,
@@ -121,7 +120,10 @@ class CompiledProgram:
         watched: np.ndarray,
         found: np.ndarray,
     ) -> None:
-        """Make operations of steps first+1 .. last of a run to step `final`."""
+        """Make operations of steps first+1 .. last of a run to step `final`.
+
+        A `team` of threads works on a slice together.
+        """
         rows, numbers, factors, addresses, arrays = section
         several = slice(None) if len(arrays) > 1 else slice(0)
         items, tickets, own = np.array([[0, len(rows), 0, 0, ALL]]), np.zeros(TICKETS, np.int64), [arrays]
@@ -131,8 +133,8 @@ class CompiledProgram:
         if abreast:
             begin_call(rows, arrays, first)
         looks = self.tables.look if whole else 0  # an operation alone stops at none
-        if self.team is not None and whole and len(arrays) == 1:
-            tables = space.for_threads(self.team.threads)
+        if team is not None and whole and len(arrays) == 1:
+            tables = space.for_threads(team.threads)
             items, own = self._items, [np.where(addresses != 0, addresses, one[:1]) for one in tables]
 
         def work(arrays: np.ndarray) -> None:
@@ -147,12 +149,12 @@ class CompiledProgram:
                 raise
 
         try:
-            if len(own) == 1 or self.team is None:
+            if len(own) == 1 or team is None:
                 work(own[0])
                 if abreast:
                     hand_over(rows, arrays)
                 return
-            tasks = [self.team.pool.submit(work, arrays) for arrays in own]
+            tasks = [team.pool.submit(work, arrays) for arrays in own]
             wait(tasks)
             for task in tasks:
                 task.result()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from itertools import pairwise, zip_longest
 from typing import NamedTuple, cast
 from weakref import WeakKeyDictionary
@@ -21,13 +21,15 @@ from petabatch.engine.steppers.program.compiled import CompiledProgram, Section
 from petabatch.engine.steppers.program.interpreted import InterpretedLayer
 from petabatch.engine.steppers.program.lazy_codes import LazyCodes
 from petabatch.engine.steppers.program.links import Link, links
-from petabatch.engine.steppers.program.slice import ProgramSlice
-from petabatch.engine.steppers.program.tables import Tables
+from petabatch.engine.steppers.program.slice import Places, ProgramSlice
+from petabatch.engine.steppers.program.tables import SliceNumbers, Tables
 from petabatch.engine.steppers.program.tables.rules import NORMS
 from petabatch.engine.steppers.program.workspace import Workspace, thread_workspace
 from petabatch.engine.steppers.timing import PROGRAM_STEPS, time_program_step
+from petabatch.frozen import changed
 from petabatch.kernels.cpu.program.look import STOPPED
 from petabatch.kernels.cpu.program.whole import norm
+from petabatch.lazy_property import lazy_property
 from petabatch.network.plan import Plan
 from petabatch.spec.weights import Learning
 from petabatch.variable import Array
@@ -45,27 +47,33 @@ class Joined(NamedTuple):
 
 @dataclass(frozen=True)
 class Tabulated:
-    """The program of a plan in tables, with what it measures and records inside; for all slices."""
+    """The program of a plan in tables, with what it measures and records inside; for all its slices."""
 
     tables: Tables
+    compiled: CompiledProgram
+    places: Places
+    numbers: SliceNumbers
     probes: StepProbes
     records: StepRecords
 
     @classmethod
     def of(cls, plan: Plan, features: Features) -> Tabulated:
         """Make the tables of a plan."""
-        probes, records, method = StepProbes.of(plan, features), StepRecords.of(plan), plan.method
-        tables = Tables(
-            plan.graph, method.program, probes.columns, method.together, records.copies, records.places
-        )
-        return cls(tables, probes, records)
+        probes, records = StepProbes.of(plan, features), StepRecords.of(plan)
+        together = plan.method.together
+        tables = Tables(plan.graph, plan.program, probes.columns, together, records.copies, records.places)
+        return cls(tables, CompiledProgram(tables), Places(tables), tables.slice_numbers, probes, records)
 
     def renumbered(self, plan: Plan, features: Features) -> Tabulated | None:
-        """Return those of a plan that differs in numbers alone, None if it differs in more."""
-        probes, tables = StepProbes.of(plan, features), self.tables.renumbered(plan.method.program)
-        if tables is None or probes.columns != self.probes.columns:
+        """Return that of a plan that differs in numbers alone, None if it differs in more."""
+        assert plan.model is not None
+        known, own = plan.model.graph.network.probes, plan.graph.network.probes
+        measured = self.probes.columns or own is not known
+        probes = StepProbes.of(plan, features) if measured else self.probes
+        numbers = self.tables.slice_numbers_of(plan.changes)
+        if numbers is None or probes.columns != self.probes.columns:
             return None
-        return Tabulated(tables, probes, self.records)
+        return changed(self, numbers=numbers, probes=probes)
 
 
 class ProgramStepper(Stepper):
@@ -75,11 +83,11 @@ class ProgramStepper(Stepper):
         tables = made.tables
         super().__init__(bound, made.probes, tables.controlled)
         self.tables, self._records = tables, made.records
-        self.slice = ProgramSlice(bound, tables, made.records, pages)
-        self.compiled = CompiledProgram(tables)
+        self.slice = ProgramSlice(bound, tables, made.numbers, made.places, made.records, pages)
+        self.compiled = made.compiled
         self.codes = LazyCodes(self.compiled, self.slice)
-        self._joined: WeakKeyDictionary[Workspace, Joined] = WeakKeyDictionary()
-        """Of each thread, by its workspace: in short calls, groups go from one thread to another."""
+        self.team: Rows | None = None
+        """Threads that work on the slice together, when there are more threads than slices."""
         self._recorded_together: tuple[Sequence[Stepper], StepProbes] | None = None
         """Slices that were recorded together, and their probes."""
         program = tables.program
@@ -88,7 +96,12 @@ class ProgramStepper(Stepper):
         self._made = 0
         """Steps made so far."""
 
-    @cached_property
+    @lazy_property
+    def _joined(self) -> WeakKeyDictionary[Workspace, Joined]:
+        """Of each thread, by its workspace: in short calls, groups go from one thread to another."""
+        return WeakKeyDictionary()
+
+    @lazy_property
     def passed(self) -> Collection[int]:
         """The recordings of layers that are made in every step; readers are made at the end of `run`."""
         readers = self.tables.program.readers
@@ -118,7 +131,8 @@ class ProgramStepper(Stepper):
         """Compile by making no steps."""
         space, rows = self._workspace, self.compiled.rows
         (section,) = self.compiled.sections(space, [self.slice], (0, len(rows)))
-        self.compiled.advance(space, section, 0, 0, 0, False, np.zeros((0, 0), bool), np.zeros((1, 0, 0)))
+        nothing = np.zeros((0, 0), bool), np.zeros((1, 0, 0))
+        self.compiled.advance(space, section, self.team, 0, 0, 0, False, *nothing)
         self.codes.warm_up(space)
 
     @property
@@ -136,11 +150,11 @@ class ProgramStepper(Stepper):
     def share(self, rows: Rows) -> None:
         """Let threads make operations side by side if that is worth their waiting for each other."""
         if rows.threads > 1 and self.tables.worth_sharing:
-            self.compiled.team = rows
+            self.team = rows
 
     def unshare(self) -> None:
         """Work on one thread again."""
-        self.compiled.team = None
+        self.team = None
 
     def load_weights(self) -> None:
         """Put the weights in reading order; each thread calls this when they may have changed."""
@@ -170,7 +184,7 @@ class ProgramStepper(Stepper):
         _, sections, between, linked = self._joined_with(slices, space)
         self.compiled.list_active(sections, first)
         if not between:
-            self.compiled.advance(space, sections[0], first, last, last, new_image, watched, found)
+            self.compiled.advance(space, sections[0], self.team, first, last, last, new_image, watched, found)
             for exchanged in linked.values():
                 exchanged.check()
             self._reach(slices, first, last)
@@ -180,7 +194,7 @@ class ProgramStepper(Stepper):
             ends = (step - 1, step, last, new, watched[number : number + 1], sums)
             for section, after in zip_longest(sections, between):
                 if len(section.rows):
-                    self.compiled.advance(space, section, *ends)
+                    self.compiled.advance(space, section, self.team, *ends)
                 if after is not None:
                     after.advance(step)
             for exchanged in linked.values():
@@ -209,7 +223,7 @@ class ProgramStepper(Stepper):
             for one in mine:
                 one.slice.look[STOPPED] = 0
             ends = (step, last, last, new_image and step == first)
-            self.compiled.advance(space, section, *ends, watched[step - first :], part)
+            self.compiled.advance(space, section, self.team, *ends, watched[step - first :], part)
             stopped = [int(one.slice.look[STOPPED]) for one in mine]
             made = min((at for at in stopped if at), default=last)
             found[moving, step - first : made - first] = part[:, : made - step]
@@ -329,7 +343,7 @@ class ProgramStepper(Stepper):
         rows = ((row, row + 1) for row in range(len(self.compiled.rows)))
         sections = self.compiled.sections(space, mine, *rows)
         jobs: list[tuple[str, Callable[[], object]]] = [
-            (label, partial(self.compiled.advance, space, section, *ends))
+            (label, partial(self.compiled.advance, space, section, self.team, *ends))
             for label, section in zip(self.tables.labels, sections, strict=True)
         ]
         joined = self._joined_with(slices, space)

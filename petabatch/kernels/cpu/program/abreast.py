@@ -39,6 +39,7 @@ from petabatch.kernels.cpu.program.views import DEPTH, PLACE, SIZE, floats, ints
 from petabatch.kernels.cpu.rules import ZERO
 from petabatch.kernels.cpu.simd import operations, pair_operations
 from petabatch.kernels.cpu.sizes import ABREAST, AHEAD
+from petabatch.kernels.cpu.transpose import SIDE, columns_to_rows, rows_to_columns
 
 _SCATTER = int(Op.SCATTER)
 _BEGAN, _MADE = range(2)
@@ -47,6 +48,7 @@ _VECTORS = operations(ABREAST)
 _load, _store, _scaled = _VECTORS.load, _VECTORS.store, _VECTORS.scaled
 _add = pair_operations(ABREAST).add
 assert AHEAD == 4  # `_sum_up` has a register for each
+assert SIDE == 8  # so many addresses are in `_addresses`
 
 
 @njit(nogil=True, error_model="numpy")
@@ -64,16 +66,20 @@ def scatter_together(row: Any, arrays: Any, step: int) -> None:
         _keep(row, slices, sent, step)
         if ahead == 0:
             _sum_up(row, slices, sent, sums, step, AHEAD - 1)
-        for i in range(size):
-            position, unit = divmod(i, post)
-            at, origin = (ahead * size + i) * ABREAST, position * pre * pitch + now
-            total = _load(sums, at)
-            for k in range(np.uint64(soon[unit]), np.uint64(starts[unit + 1])):
-                there = origin + places[k]
-                if delays[k] > now:
-                    there += ring
-                total = _add(total, _scaled(weights, np.int64(k), _load(sent, there * ABREAST)))
-            _store(sums, at, total)
+        for position in range(row[A]):
+            origin = position * pre * pitch + now
+            for unit in range(post):
+                begin, end = np.uint64(soon[unit]), np.uint64(starts[unit + 1])
+                if begin == end:
+                    continue
+                at = (ahead * size + position * post + unit) * ABREAST
+                total = _load(sums, at)
+                for k in range(begin, end):
+                    there = origin + places[k]
+                    if delays[k] > now:
+                        there += ring
+                    total = _add(total, _scaled(weights, np.int64(k), _load(sent, there * ABREAST)))
+                _store(sums, at, total)
         _deliver(row, slices, sums, step, ahead)
 
 
@@ -120,9 +126,10 @@ def _sum_up(row: Any, slices: Any, sent: Any, sums: Any, step: int, least: int) 
             _fetch(row, slices, sums, step + ahead, ahead)
         else:
             sums[ahead * size * ABREAST : (ahead + 1) * size * ABREAST] = ZERO
+    row_of_sums = size * ABREAST
     for i in range(size):
         position, unit = divmod(i, post)
-        origin, at, row_of_sums = position * pre * pitch + now, i * ABREAST, size * ABREAST
+        origin, at = position * pre * pitch + now, i * ABREAST
         begin, end = starts[unit], starts[unit + 1]
         if since + AHEAD - 1 <= longest:  # others were sent before the call
             begin = _later(delays, begin, end, since + AHEAD - 1)
@@ -162,14 +169,10 @@ def _later(delays: Any, begin: int, end: int, limit: int) -> int:
 def _keep(row: Any, slices: Any, sent: Any, step: int) -> None:
     """Keep the activities that are sent in a step."""
     pitch, ring = _ring(row, slices[0])
-    now = step % ring
-    for w in range(slices.shape[0]):
-        layer = floats(slices[w], row[H], step - row[LOOKBACK])
-        for unit in range(layer.size):
-            at = (unit * pitch + now) * ABREAST + w
-            sent[at] = layer[unit]
-            if now < AHEAD - 1:
-                sent[at + ring * ABREAST] = layer[unit]
+    now, seen = step % ring, step - row[LOOKBACK]
+    _gather(slices, row[H], seen, sent, now * ABREAST, pitch * ABREAST)
+    if now < AHEAD - 1:
+        _gather(slices, row[H], seen, sent, (now + ring) * ABREAST, pitch * ABREAST)
 
 
 @njit(nogil=True, error_model="numpy")
@@ -190,21 +193,61 @@ def _clear(row: Any, arrays: Any, step: int) -> None:
 @njit(nogil=True, error_model="numpy")
 def _deliver(row: Any, slices: Any, sums: Any, step: int, ahead: int) -> None:
     """Write what arrives in a step from the sums of all slices to what is pending of each."""
-    begin = ahead * slices[0, row[OUT], SIZE] * ABREAST
+    number, one = row[OUT], slices[0]
+    size, later = one[number, SIZE], _place(one, number, step)
+    begin, whole, squares = ahead * size * ABREAST, size // SIDE * SIDE, slices.shape[0] // SIDE * SIDE
+    for w in range(0, squares, SIDE):
+        a, b, c, d, e, f, g, h = _addresses(slices[w : w + SIDE], number, later)
+        for unit in range(0, 4 * whole, 4 * SIDE):
+            columns_to_rows(
+                a + unit, b + unit, c + unit, d + unit, e + unit, f + unit, g + unit, h + unit, sums,
+                begin + unit // 4 * ABREAST + w, ABREAST,
+            )  # fmt: skip
     for w in range(slices.shape[0]):
-        own = floats(slices[w], row[OUT], step)
-        for i in range(own.size):
+        own = floats(slices[w], number, step)
+        for i in range(whole if w < squares else 0, size):
             own[i] = sums[begin + i * ABREAST + w]
 
 
 @njit(nogil=True, error_model="numpy")
 def _fetch(row: Any, slices: Any, sums: Any, step: int, ahead: int) -> None:
     """Begin the sums of a step, of all slices, with what is pending of each."""
-    begin = ahead * slices[0, row[OUT], SIZE] * ABREAST
+    _gather(slices, row[OUT], step, sums, ahead * slices[0, row[OUT], SIZE] * ABREAST, ABREAST)
+
+
+@njit(nogil=True, error_model="numpy")
+def _gather(slices: Any, number: int, step: int, out: Any, begin: int, pitch: int) -> None:
+    """Write out[begin + unit * pitch + w] = array `number` of slice w at a step, unit by unit."""
+    one = slices[0]
+    size, later = one[number, SIZE], _place(one, number, step)
+    whole, squares = size // SIDE * SIDE, slices.shape[0] // SIDE * SIDE
+    for w in range(0, squares, SIDE):
+        a, b, c, d, e, f, g, h = _addresses(slices[w : w + SIDE], number, later)
+        for unit in range(0, 4 * whole, 4 * SIDE):
+            rows_to_columns(
+                a + unit, b + unit, c + unit, d + unit, e + unit, f + unit, g + unit, h + unit, out,
+                begin + unit // 4 * pitch + w, pitch,
+            )  # fmt: skip
     for w in range(slices.shape[0]):
-        own = floats(slices[w], row[OUT], step)
-        for i in range(own.size):
-            sums[begin + i * ABREAST + w] = own[i]
+        own = floats(slices[w], number, step)
+        for unit in range(whole if w < squares else 0, size):
+            out[begin + unit * pitch + w] = own[unit]
+
+
+@njit(nogil=True, error_model="numpy")
+def _place(one: Any, number: int, step: int) -> int:
+    """Return how many bytes after its first the numbers of an array at a step begin."""
+    return 4 * one[number, SIZE] * (step % one[number, DEPTH])  # type: ignore[no-any-return]
+
+
+@njit(nogil=True, error_model="numpy")
+def _addresses(slices: Any, number: int, later: int) -> Any:
+    """Return where an array of eight slices lies, `later` bytes after its first."""
+    at = slices[:, number, PLACE]
+    return (
+        at[0] + later, at[1] + later, at[2] + later, at[3] + later,
+        at[4] + later, at[5] + later, at[6] + later, at[7] + later,
+    )  # fmt: skip
 
 
 @njit(nogil=True, error_model="numpy")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from copy import copy
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -67,6 +67,15 @@ _WRITE: Mapping[type[Operation], Callable[[Writer, Any], None]] = {
 """What writes the rows of each type of operation."""
 
 
+class SliceNumbers(NamedTuple):
+    """The numbers of a slice, in which it may differ from others that have the same tables."""
+
+    rows: np.ndarray
+    """Of each operation, float64 `[rows, NUMBERS]`."""
+    factors: np.ndarray
+    """Of each source that is summed up, float32."""
+
+
 class Tables(Writer):
     """A program in tables, for any slice of any network with this graph; arrays by number."""
 
@@ -108,9 +117,10 @@ class Tables(Writer):
         """Whether there is enough to do side by side."""
 
     @cached_property
-    def constants_of_slice(self) -> tuple[np.ndarray, np.ndarray]:
-        """The numbers of rows, and the factors of sources."""
-        return np.array(self.numbers, np.float64).reshape(-1, t.NUMBERS), np.array(self.factors, np.float32)
+    def slice_numbers(self) -> SliceNumbers:
+        """Those of the program that it is made of."""
+        rows = np.array(self.numbers, np.float64).reshape(-1, t.NUMBERS)
+        return SliceNumbers(rows, np.array(self.factors, np.float32))
 
     @cached_property
     def kept_arrays(self) -> list[tuple[str, int, bool]]:
@@ -132,23 +142,17 @@ class Tables(Writer):
         end = self._spans[-1][1] if self._spans else 0
         return items_of(self._spans, parts, find_stages(self.graph, self.program), (end, len(self.rows)))
 
-    def renumbered(self, program: Program) -> Tables | None:
-        """Return the tables of a program that differs in numbers alone, None if it differs in more."""
-        found = copy(self)
-        found.program, found._like = program, self.workspace_of
-        all_numbers, all_factors = (array.copy() for array in self.constants_of_slice)
-        found.constants_of_slice = all_numbers, all_factors
-        others = zip(self.program.operations, program.operations, self._spans, self._sums, strict=True)
-        for known, one, (_, end), first in others:
-            if known is one:
-                continue
-            made = updates.numbers_of_row(self.graph, known, one)
+    def slice_numbers_of(self, changes: Iterable[tuple[int, Update]]) -> SliceNumbers | None:
+        """Return those of a program with other operations in some places, None if it differs in more."""
+        all_numbers, all_factors = (array.copy() for array in self.slice_numbers)
+        for place, one in changes:
+            made = updates.numbers_of_row(self.graph, self.program.operations[place], one)
             if made is None:
                 return None
-            numbers, factors = made
+            (numbers, factors), (_, end), first = made, self._spans[place], self._sums[place]
             all_numbers[end - 1, : len(numbers)] = numbers
             all_factors[first : first + len(factors)] = factors
-        return found
+        return SliceNumbers(all_numbers, all_factors)
 
     @property
     def workspace_of(self) -> Tables:
