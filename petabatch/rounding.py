@@ -18,6 +18,7 @@ def relative(kind: Any) -> float:
 
 
 def is_flat(least: Array, most: Array, xp: Any = np) -> Array:
-    """Return where numbers from `least` to `most` are the same but for rounding."""
-    flat: Array = most - least <= relative(most.dtype) * xp.maximum(abs(least), abs(most))
+    """Return where numbers from `least` to `most` are the same but for rounding; none is infinite or NaN."""
+    largest = xp.maximum(abs(least), abs(most))
+    flat: Array = (most - least <= relative(most.dtype) * largest) & xp.isfinite(largest)
     return flat

@@ -215,13 +215,19 @@ class Sparse(Connection):
         if given is not None:
             longest = 0 if first.delays is None else int(first.delays.max(initial=0))
             return Synapses(first, ends, self.init, self.mode, False, False, len(first.targets), longest)
-        _, high = self._limits or (0, 0)
-        high += farthest(ends, self.periodic) / self.speed if self.speed is not None else 0
-        longest = 0 if first.delays is None else int(first.delays.max(initial=0))
-        if self.per_slice or not over_slices(self.mode):  # slices may draw longer ones
-            longest = _steps(high, dt)
-        most = self._rule.most(ends)
+        most, longest = self.room(ends, dt)
+        if not self.per_slice and over_slices(self.mode):  # no slice draws longer ones
+            longest = 0 if first.delays is None else int(first.delays.max(initial=0))
         return Synapses(first, ends, self.init, self.mode, self.per_slice, True, most, longest)
+
+    def room(self, ends: Ends, dt: float) -> tuple[int, int]:
+        """Return the bounds of the rule, or the numbers of what is given."""
+        given, (_, high) = self._given(ends), self._limits or (0, 0)
+        high += farthest(ends, self.periodic) / self.speed if self.speed is not None else 0
+        if given is None:
+            return self._rule.most(ends), _steps(high, dt)
+        late = 0.0 if given.delays is None else float(given.delays.max(initial=0))
+        return len(given.pre), _steps(high + late, dt)
 
     def _sorted(self, ends: Ends, given: Coordinates | None, rng: np.random.Generator, dt: float) -> Drawn:
         """Return the synapses of a slice, drawn unless they are given."""

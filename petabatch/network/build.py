@@ -109,9 +109,8 @@ def check_synapses(graph: Graph) -> list[Problem]:
                     + ('; mode = "extra_non_shared" joins all units' if ends.positions > 1 else ""),
                 )
             )
-        values = synaptic_values(graph.network, name)
-        path = next((path for path, own in values.items() if min(own) != max(own)), None)
-        if path is not None and over_slices(synapses.mode):
+        if over_slices(synapses.mode) and len(values := synaptic_values(graph.network, name)) > 1:
+            path = next(path for path, value in values[0].items() if value != values[1][path])
             problems.append(
                 Problem(
                     path if path in graph.network.slices else f"sweep.{path}",

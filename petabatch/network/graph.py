@@ -8,7 +8,8 @@ from functools import cached_property
 
 from petabatch.frozen import changed
 from petabatch.geometry import Patches
-from petabatch.network.slices import extremes, first_of_seeds, synaptic_values
+from petabatch.network.numbers import with_values
+from petabatch.network.slices import first_of_seeds, synaptic_values
 from petabatch.network.until import variables
 from petabatch.random import stream
 from petabatch.spec.network import Network
@@ -120,20 +121,17 @@ class Graph:
         for name, wiring in self.wirings.items():
             if wiring.synapses is None:
                 continue
-            others = [
-                network.connections[name].synapses(
-                    wiring.synapses, stream(run.seed, f"synapses/{name}"), run.dt
-                )
-                for network in extremes(self.network, synaptic_values(self.network, name))
+            first, *others = synaptic_values(self.network, name)
+            connection = with_values(self.network, first).connections[name]
+            one = connection.synapses(wiring.synapses, stream(run.seed, f"synapses/{name}"), run.dt)
+            rooms = [(one.most, one.longest)] + [
+                with_values(self.network, values).connections[name].room(wiring.synapses, run.dt)
+                for values in others
             ]
-            one = others[0]
+            most, longest = (max(numbers) for numbers in zip(*rooms, strict=True))
             seeds = several and one.drawn and one.per == "slice"
-            found[name] = replace(
-                one,
-                apart=one.per_slice or seeds or len(others) > 1,
-                most=max(other.most for other in others),
-                longest=max(other.longest for other in others),
-            )
+            apart = one.per_slice or seeds or len(rooms) > 1
+            found[name] = replace(one, apart=apart, most=most, longest=longest)
         return found
 
     @cached_property

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -50,22 +49,35 @@ def values_of_images(network: Network, layer: str, number: int) -> tuple[float, 
     )
 
 
-def synaptic_values(network: Network, name: str) -> dict[str, Sequence[float] | np.ndarray]:
-    """Return what the synapses of a connection depend on, and slices differ in: values by key path."""
+def synaptic_paths(network: Network, name: str) -> list[str]:
+    """Return the key paths that the synapses of a connection follow from, of those that slices differ in."""
     own, connection = f"connections.{name}.", network.connections[name]
-    columns = {} if network.sweep is None else network.sweep.columns
-    return {
-        path: values
-        for path, values in {**network.slices, **columns}.items()
+    return [
+        path
+        for path in own_values(network, 0)
         if path.startswith(own) and not connection.plain(path.removeprefix(own).split("."))
-    }
+    ]
 
 
-def extremes(network: Network, columns: Mapping[str, Sequence[float] | np.ndarray]) -> Iterator[Network]:
-    """Yield the network with all combinations of the least and the largest value of key paths."""
-    ends = (sorted({float(min(values)), float(max(values))}) for values in columns.values())
-    for values in itertools.product(*ends):
-        yield with_values(network, dict(zip(columns, values, strict=True)))
+def synaptic_values(network: Network, name: str) -> list[dict[str, float]]:
+    """Return the different values that the synapses of a connection follow from, those of slice 0 first."""
+    if not (paths := synaptic_paths(network, name)):
+        return [{}]
+    values = _columns(network)
+    rows = np.stack([values[path] for path in paths], axis=1)
+    _, first = np.unique(rows, axis=0, return_index=True)
+    return [dict(zip(paths, rows[n].tolist(), strict=True)) for n in sorted(first)]
+
+
+def _columns(network: Network, points: np.ndarray | None = None) -> dict[str, np.ndarray]:
+    """Return the values of all slices by key path; in a sweep, of all points or of those of these numbers."""
+    batch, sweep = network.run.batch, network.sweep
+    if points is None:
+        points = np.arange(1 if sweep is None else sweep.points)
+    found = {path: np.tile(values, len(points)) for path, values in network.slices.items()}
+    if sweep is not None:
+        found |= {path: np.repeat(values, batch) for path, values in sweep.at(points).items()}
+    return found
 
 
 def within_point(network: Network, numbers: range) -> range:
@@ -117,10 +129,7 @@ def coordinates(
     batch, sweep = network.run.batch, network.sweep
     if points is None:
         points = np.arange(1 if sweep is None else sweep.points)
-    own = {path: np.tile(values, len(points)) for path, values in network.slices.items()}
-    if sweep is not None:
-        own |= {path: np.repeat(values, batch) for path, values in sweep.at(points).items()}
-    found = []
+    own, found = _columns(network, points), []
     for path, name in _short_names(list(own), taken).items():
         values = own[path].astype(np.int64) if path == "run.seed" else own[path].astype(float)
         found.append(Coordinate(name, tuple(values.tolist()), path, f"{path} of the slice"))

@@ -68,6 +68,12 @@ def test_slices_have_the_synapses_of_their_values(key: str, per_slice: bool, ker
     )
 
 
+def test_values_of_two_keys_need_not_suit_each_other_across_slices() -> None:
+    net = spiking("non_shared", delays=Uniform(low=1.0, high=10.0))
+    values = {"connections.s.delays.low": (1.0, 5.0), "connections.s.delays.high": (2.0, 10.0)}
+    assert_slices_are_those_of_their_values(net.model_copy(update={"slices": values}))
+
+
 @pytest.mark.parametrize("key", SYNAPSES)
 def test_points_of_a_sweep_have_the_synapses_of_their_values(key: str) -> None:
     values, keys = SYNAPSES[key]

@@ -15,6 +15,7 @@ from petabatch import in_memory
 from petabatch.connections import Background, Conv, Identity, Largest, Pool, Potential
 from petabatch.errors import NonFiniteError, ParamsError, TableError
 from petabatch.kernels.array import ArrayKernels
+from petabatch.kernels.cpu.program.whole import RANGE, STANDARD, rescale
 from petabatch.layers import (
     ISTA,
     LCA,
@@ -44,6 +45,7 @@ from petabatch.layers import (
 from petabatch.layers.transfer import Polyline, Transfer
 from petabatch.network.build import build
 from petabatch.network.lazy_codes import lazy_codes
+from petabatch.rounding import is_flat
 from petabatch.spec.network import Network, Run
 from petabatch.spec.parts import Layer, StepContext
 from support.networks import GivenImages, images, lca_network
@@ -247,6 +249,17 @@ def test_rescale_takes_no_rounding_for_contrast(method: Any, expected: float, ke
     )
     out = in_memory.run(network, [1]).states["layers/out/A"]
     np.testing.assert_array_equal(out, np.float32(expected))
+
+
+@pytest.mark.parametrize("method", [RANGE, STANDARD])
+@pytest.mark.parametrize("wrong", [np.nan, np.inf])
+@pytest.mark.parametrize("place", [0, 2, 4])
+def test_rescale_hides_nothing_that_is_not_finite(method: int, wrong: float, place: int) -> None:
+    row = np.ones(5, np.float32)
+    row[place] = wrong
+    assert not is_flat(row.min(), row.max())
+    rescale(row, method, 0.0, 1.0, 0.0, 1.0)
+    assert not np.isfinite(row).all()
 
 
 @pytest.mark.parametrize("method", ["range", "standard", "length"])

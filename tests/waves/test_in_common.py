@@ -10,6 +10,7 @@ import pytest
 
 from petabatch import simulation
 from petabatch.errors import ParamsError
+from petabatch.waves.plan import Waves
 
 NODES = """
 [run]
@@ -63,3 +64,13 @@ def test_one_batch_has_one_value_of_what_its_synapses_follow_from(tmp_path: Path
     with pytest.raises(ParamsError, match="are those of all slices") as raised:
         ended(tmp_path, "swept", "sweep.connections.tracts.speed=[0.3, 2.0]")
     assert "sweep.wave" in raised.value.problems[0].hint
+
+
+def test_points_with_synapses_of_their_own_share_a_wave(tmp_path: Path) -> None:
+    file = tmp_path / "nodes.toml"
+    file.write_text(NODES, "utf-8")
+    given = ["sweep.connections.tracts.speed=[0.3, 2.0]", "sweep.run.seed=[1, 2]", "sweep.wave=4"]
+    for mode, waves in (("non_shared", 1), ("extra_non_shared", 4)):
+        plan = Waves.of(simulation.read(file, [*given, f"connections.tracts.mode='{mode}'"]))
+        points = plan.points()
+        assert len(list(plan.cut(points, 4))) == waves

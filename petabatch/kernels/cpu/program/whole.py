@@ -34,9 +34,10 @@ def rescale(x: Any, method: int, low: float, high: float, mean: float, deviation
     """Normalise in place what is normalised together; see `layers/rescale.py`."""
     n, flat, least, most = x.size, False, x[0], x[0]
     if method in (RANGE, STANDARD):
+        finite = True
         for a in x:
-            least, most = min(least, a), max(most, a)
-        flat = most - least <= _ROUNDING * max(abs(least), abs(most))
+            least, most, finite = min(least, a), max(most, a), finite and np.isfinite(a)
+        flat = finite and most - least <= _ROUNDING * max(abs(least), abs(most))
     if flat:
         x[:] = np.float32(low if method == RANGE else mean)
     elif method == RANGE:
