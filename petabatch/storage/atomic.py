@@ -65,7 +65,7 @@ def new_file(path: Path, rename: Callable[[Path, Path], None] = replace) -> Iter
     """Write a new file, which appears as `path` when the block ends without an error.
 
     `rename` is called with the path of the complete file and `path`. Raises StorageError when the file cannot
-    be written; `path` is then left as it was.
+    be written; `path` is then left as it was, unless `rename` has changed it.
     """
     temporary = path.with_name(temporary_name(path.name))
     try:

@@ -10,6 +10,7 @@ from typing import Any
 from petabatch.errors import StorageError
 from petabatch.storage import manifest
 from petabatch.storage.atomic import available, new_file, new_hdf5
+from petabatch.storage.damaged import naming_damage
 from petabatch.storage.description import describe, indexed_steps
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.files import RUN_FILE
@@ -60,6 +61,8 @@ def _copied(directory: RunDirectory, path: Path) -> Path:
         hint = f"    hint:     petabatch join {directory.path}"
         raise StorageError(f"{directory.run_file}: the points of this sweep are not joined yet\n{hint}")
     manifest.verify(directory.path, RUN_FILE)
-    with directory.run_file.open("rb") as source, new_file(path) as file:
+    with naming_damage(directory.run_file):
+        source = directory.run_file.open("rb")
+    with source, new_file(path) as file:
         shutil.copyfileobj(source, file)
     return path
