@@ -113,6 +113,10 @@ class Sparse(Connection):
         """Say that the strength is a factor on what arrives."""
         return list(keys) == ["strength"]
 
+    def draws_from(self, key: str) -> bool:
+        """Say that all numbers but the strength are those of synapses."""
+        return key != "strength"
+
     def wire(
         self, layers: Mapping[str, Layer], connections: Mapping[str, Connection], report: Callable[..., None]
     ) -> Wiring | None:

@@ -16,7 +16,6 @@ from petabatch.spec.model import Model
 from petabatch.spec.network import Network
 from petabatch.spec.parts import Connection, Layer, Source
 from petabatch.spec.problems import problems as problems_of
-from petabatch.spec.weights import Initial
 from petabatch.weight_mode import over_slices
 
 KINDS = ("layers", "connections", "probes")
@@ -215,11 +214,9 @@ def _wrong_values(
 
 
 def _is_drawn(table: Any, keys: Sequence[str]) -> bool:
-    """Return whether synapses, or the numbers of an initialiser, follow from a number."""
-    if isinstance(table, Connection) and table.operation == "sparse" and not table.plain(keys):
-        return True
-    inner = itertools.accumulate(keys[:-1], _inner, initial=table)
-    return any(isinstance(one, Initial) for one in inner)
+    """Return whether what is drawn before the first step follows from a number."""
+    tables = itertools.accumulate(keys[:-1], _inner, initial=table)
+    return any(isinstance(one, Model) and one.draws_from(key) for one, key in zip(tables, keys, strict=True))
 
 
 def _exists(table: Any, keys: Sequence[str]) -> bool:

@@ -77,6 +77,10 @@ class Model(BaseModel, metaclass=Readable):
             properties[key]["description"] = text
         return found
 
+    def draws_from(self, key: str) -> bool:
+        """Return whether what is drawn before the first step follows from a number under `key`."""
+        return False
+
     def __init__(self, *values: Any, **keys: Any) -> None:
         """Build a table in Python; raises TableError with every error found."""
         name = type(self).__name__

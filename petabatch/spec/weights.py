@@ -25,6 +25,10 @@ class Initial(Part):
     """Start each slice from values of its own, drawn from the seed and the number of the slice; values that
     are given then have a leading batch axis. By default all slices start alike."""
 
+    def draws_from(self, key: str) -> bool:
+        """Say that all numbers are those of a distribution."""
+        return True
+
     @property
     def of_patches(self) -> bool:
         """Whether values depend on their place in a patch: they are no states of layers, nor synapses."""

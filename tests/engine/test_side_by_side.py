@@ -77,7 +77,8 @@ def test_threads_that_share_a_part_of_a_slice_change_no_bit(
     teams, advance = list[int](), CompiledProgram.advance
 
     def noted(self: CompiledProgram, *arguments: Any) -> None:
-        teams.append(self.team.threads if self.team is not None else 1)
+        team = arguments[2]
+        teams.append(team.threads if team is not None else 1)
         advance(self, *arguments)
 
     monkeypatch.setattr(CompiledProgram, "advance", noted)
