@@ -129,9 +129,10 @@ def descendants(pid: int) -> list[int]:
 
 
 def _ended(pid: int) -> bool:
-    """Say whether a process has ended, or is only waited for."""
+    """Say whether a process has ended with all its threads, which hold its locks, or is only waited for."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        return state in "ZX" and len(os.listdir(f"/proc/{pid}/task")) <= 1
     except (FileNotFoundError, ProcessLookupError):
         return True
 
