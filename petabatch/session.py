@@ -294,9 +294,12 @@ class RunSession:
 
     def _report_failed(self, failures: Mapping[int, NonFiniteError]) -> None:
         """Take note of slices that have stopped, and tell of those that are new."""
-        for number in sorted(failures.keys() - self.failed.slices.keys()):
+        told = {number // self.failed.batch for number in self.failed.slices}
+        for number in sorted(failures):
             one, point = failures[number], number // self.failed.batch
-            log.warning("point %d failed at step %d: %s is no longer finite", point, one.step, one.variable)
+            if point not in told:
+                log.warning("point %d failed at step %d: %s is no longer finite", point, one.step, one.variable)
+                told.add(point)
         self.failed.slices.update(failures)
 
     def _latest(self, quantity: str) -> tuple[str, float] | None:

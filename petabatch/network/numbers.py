@@ -149,7 +149,7 @@ def problem_of_values(
             key,
             "this cannot change over time: it decides what is drawn before the first step",
             found=rest,
-            expected="values per slice, or a number of the dynamics",
+            expected="a number of the dynamics",
         )
     return _wrong_values(table, keys, key, values, count)
 

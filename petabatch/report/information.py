@@ -242,7 +242,7 @@ def _points(run: results.Results) -> Iterator[str]:
     for number, values in enumerate(zip(*columns.values(), strict=True)):
         rows.setdefault(values, []).append(number)
     measured = {}
-    for quantity, title in (("total", "energy"), ("fraction", "active")):
+    for quantity, title in (("total", ""), ("fraction", "active")):
         for name in run:
             series = run[name]
             if (
@@ -251,7 +251,7 @@ def _points(run: results.Results) -> Iterator[str]:
                 and len(series)
                 and not series.missing
             ):
-                measured[title] = series[-1]
+                measured[title or name.split("/")[1]] = series[-1]
                 break
     lines = [(*columns, "slices", *measured)]
     for values, numbers in list(rows.items())[:_MOST_POINTS]:
