@@ -41,7 +41,7 @@ from petabatch.network.plan import Plan
 from petabatch.network.slices import own_values
 from petabatch.parallel.blocking_io import BlockingIO
 from petabatch.parallel.comm import Comm, share
-from petabatch.parallel.cores import lane_threads
+from petabatch.parallel.cores import fewest, lane_threads
 from petabatch.spec.parts import Probe
 from petabatch.threads import SharedContext, thread_pools
 
@@ -106,7 +106,9 @@ class Engine:
         self.readers = open_images(self.plan, self.blocking_io)
         if threads is not None:
             threads = whole_number("threads", threads, 1)
-        self.threads = lane_threads(run, threads)
+        # Ranks that share slices make the same calls, of as many slices and in the same order, in which they
+        # wait for each other: for that they have equally many threads.
+        self.threads = fewest(lane_threads(run, threads), self.features.group)
         self.backend: Backend = (
             Host(self.state, self.readers, self.threads, self.features.together)
             if device is None

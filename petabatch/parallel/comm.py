@@ -91,6 +91,8 @@ class Comm(Sums, Protocol):
     """Rank among those on the same host, from 0: the GPU it should use."""
     hosts: tuple[str, ...]
     """Host name of every rank."""
+    threaded: bool
+    """Several threads may be inside of it at once, as with MPI_THREAD_MULTIPLE."""
 
     @property
     def waiting(self) -> bool:
@@ -147,10 +149,10 @@ class Comm(Sums, Protocol):
         """Return the communicator of the ranks that passed the same `group`, in the same order."""
 
     def ring(self) -> Ring | None:
-        """Return a ring of all ranks; None for a single rank, or without MPI_THREAD_MULTIPLE."""
+        """Return a ring of all ranks; None for a single rank, or one that is not `threaded`."""
 
     def counter(self) -> Counter:
-        """Return a new counter; without MPI_THREAD_MULTIPLE, its numbers are dealt to ranks in turns."""
+        """Return a new counter; where it is not `threaded`, its numbers are dealt to ranks in turns."""
 
 
 def shares(batch: int, size: int) -> list[tuple[int, int]]:
@@ -220,6 +222,7 @@ class Serial:
         self.size = 1
         self.local_rank = 0
         self.hosts: tuple[str, ...] = (platform.node(),)
+        self.threaded = True
         self.waiting = False
         self.waited: dict[str, float] = {}
 

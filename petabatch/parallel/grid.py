@@ -24,7 +24,7 @@ def grid(world: Comm, batch: int | None, parts: int, names: Sequence[str]) -> Gr
     """Arrange all ranks in a grid of `batch` times `parts`; collective.
 
     `batch` defaults to as many as there are ranks for; `names` are the keys of `[parallel]` that make parts.
-    Raises ResourceError when the ranks do not fill the grid.
+    Raises ResourceError when the ranks do not fill the grid, or their threads cannot send at the same time.
     """
     wanted = parts * (world.size // parts if batch is None else batch)
     if world.size != wanted or wanted == 0:
@@ -43,4 +43,13 @@ def grid(world: Comm, batch: int | None, parts: int, names: Sequence[str]) -> Gr
         )
     if parts == 1:
         return Grid(world, world, Serial())
+    if not world.threaded:  # threads of a rank advance other slices, each of which meets its other parts
+        raise ResourceError(
+            "ranks that share slices send messages from several threads, which this MPI does not allow\n"
+            "    found:    a thread level below MPI_THREAD_MULTIPLE\n"
+            "    expected: MPI_THREAD_MULTIPLE\n"
+            "    hint:     use an MPI library that is built with it, as those from pip are, and do not set "
+            f"MPI4PY_RC_THREAD_LEVEL; or set {' and '.join(f'parallel.{name}=1' for name in names)} not to "
+            "split layers"
+        )
     return Grid(world, world.split(world.rank % parts), world.split(world.rank // parts))

@@ -161,6 +161,7 @@ class MPI:
         self.size: int = self._world.size
         self.local_rank: int = self._world.Split_type(self._mpi.COMM_TYPE_SHARED).rank
         self.hosts: tuple[str, ...] = tuple(self._world.allgather(platform.node()))
+        self.threaded: bool = self._mpi.Query_thread() >= self._mpi.THREAD_MULTIPLE
         self._lock, self._threads_waiting = threading.Lock(), 0
         self._given_up: list[tuple[Any, np.ndarray, np.ndarray]] = []
         self._all: MPI = self if parent is None else parent._all
@@ -293,13 +294,13 @@ class MPI:
 
     def ring(self) -> Ring | None:
         """Return a ring of these ranks; None for a single rank, or without MPI_THREAD_MULTIPLE."""
-        if self.size == 1 or self._mpi.Query_thread() < self._mpi.THREAD_MULTIPLE:
+        if self.size == 1 or not self.threaded:
             return None
         return MPIRing(self._world.Dup())
 
     def counter(self) -> Counter:
         """Return a new counter; without MPI_THREAD_MULTIPLE, its numbers are dealt to ranks in turns."""
-        if self.size > 1 and self._mpi.Query_thread() < self._mpi.THREAD_MULTIPLE:
+        if self.size > 1 and not self.threaded:
             return Counted(self.rank, self.size)
         return MPICounter(self._world.Dup())
 

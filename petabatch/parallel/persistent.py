@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -42,9 +42,22 @@ class PersistentMessages:
         weakref.finalize(self, _free, library, requests).atexit = False
 
     def check(self) -> None:
-        """Raise the error that has ended them."""
-        if self.table[m.ERROR]:
-            raise self._library.Exception(int(self.table[m.ERROR]))
+        """Raise the error that has ended them: that of the first message that failed, where MPI names one."""
+        code = int(self.table[m.ERROR])
+        if not code:
+            return
+        if self._library.Get_error_class(code) == self._library.ERR_IN_STATUS:
+            passed = self._library.SUCCESS, self._library.ERR_PENDING
+            failed = (one for one in self._errors() if self._library.Get_error_class(one) not in passed)
+            code = next(failed, code)
+        raise self._library.Exception(code)
+
+    def _errors(self) -> Iterator[int]:
+        """Yield the error of each message, from its status."""
+        status = self._library.Status()
+        for one in self._statuses.reshape(int(self.table[m.COUNT]), -1):
+            ctypes.memmove(self._library._addressof(status), one.ctypes.data, one.size)
+            yield status.Get_error()
 
 
 def _free(library: Any, requests: Sequence[Any]) -> None:

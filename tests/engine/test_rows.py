@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from petabatch.connections import Conv
+from petabatch.connections import Conv, Identity
 from petabatch.kernels.cpu.sizes import tiling
-from petabatch.layers import Linear
+from petabatch.layers import Input, Linear
 from petabatch.learning import Hebbian
 from petabatch.network.build import build
+from petabatch.spec.network import LayerOutput, Network, Output, Run
 from petabatch.weights import Gaussian
-from support.networks import images, lca_network, simulate
+from support.networks import GivenImages, images, lca_network, simulate
 from support.parts import assert_near, of_ranks, split
 
 
@@ -57,6 +58,27 @@ def test_learning_sums_the_tiles_of_all_slices() -> None:
     for key, array in grid_of_ranks.items():  # the first rank has the first slice
         here = tiles[key] if key == weights else tiles[key][:, :1]
         np.testing.assert_array_equal(array, here, err_msg=key)
+
+
+def test_ranks_with_other_numbers_of_threads_exchange_rows_in_the_same_order() -> None:
+    """Of two streams: several threads on a slice take the second exchange of the program first."""
+    shape, wide = (48, 48, 3), Linear(shape=(48, 48, 16))
+    streams = {"p": wide, "s": wide, "q": Linear(shape=shape), "r": wide}
+    network = Network(
+        run=Run(batch=1, display=4, displays=2),
+        layers={"image": Input(shape=shape, source=GivenImages(data=images(1, shape=shape))), **streams},
+        connections={
+            "image_to_p": Conv(pre="image", post="p", patch=(5, 5), init=Gaussian()),
+            "p_to_s": Conv(pre="p", post="s", patch=(5, 5), init=Gaussian()),
+            "image_to_q": Identity(pre="image", post="q"),
+            "q_to_r": Conv(pre="q", post="r", patch=(5, 5), init=Gaussian()),
+        },
+        output=Output(layers={"s": LayerOutput(), "r": LayerOutput()}),
+    )
+    _, recorded = simulate(network)
+    tiles, _ = of_ranks(split(network, rows=2), threads=(1, 2))
+    assert all(array.any() for array in recorded.values())
+    assert_near(recorded, tiles, 1e-6)
 
 
 def test_rules_that_count_and_layers_that_gather_learn_as_on_one_rank() -> None:

@@ -153,6 +153,17 @@ def test_compiled_code_sends_and_receives_and_an_error_is_raised_afterwards() ->
 
 
 @pytest.mark.mpi
+@pytest.mark.parametrize("level", ["serialized", "multiple"])
+def test_slices_are_shared_where_threads_may_send_at_the_same_time(level: str) -> None:
+    ended = mpirun(2, PROGRAM, "threaded", options=("-genv", "MPI4PY_RC_THREAD_LEVEL", level))
+    assert ended.returncode == 0, ended.stderr
+    told, *refusal = ended.stdout.splitlines()
+    assert told == str(level == "multiple")
+    expected = ["found:    a thread level below MPI_THREAD_MULTIPLE", "expected: MPI_THREAD_MULTIPLE"]
+    assert [line.strip() for line in refusal[1:3]] == ([] if level == "multiple" else expected)
+
+
+@pytest.mark.mpi
 def test_one_rank_under_a_launcher_does_not_load_mpi() -> None:
     assert mpirun(1, PROGRAM, "silent").stdout == "ranks 1 mpi4py loaded: False\n"
 

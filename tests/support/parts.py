@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -21,11 +22,17 @@ def split(network: Network, **parts: int) -> Network:
     return network.model_copy(update={"parallel": Parallel.model_validate(parts)})
 
 
-def of_ranks(network: Network, ranks: int | None = None, threads: int = 1) -> tuple[Recorded, Recorded]:
-    """Return what was recorded, and the state at the end; of the slices of the first ranks."""
+def of_ranks(
+    network: Network, ranks: int | None = None, threads: int | Sequence[int] = 1
+) -> tuple[Recorded, Recorded]:
+    """Return what was recorded, and the state at the end; of the slices of the first ranks.
+
+    `threads` are those of each rank.
+    """
 
     def one(comm: Comm) -> Any:
-        engine = Assembly.of(network, comm, threads).engine()
+        mine = threads if isinstance(threads, int) else threads[comm.rank]
+        engine = Assembly.of(network, comm, mine).engine()
         evaluation = Evaluation(engine) if network.evaluate is not None else None
         engine.start()
         found = records(engine, evaluation)

@@ -12,8 +12,10 @@ from pathlib import Path
 
 import numpy as np
 
+from petabatch.errors import ResourceError
 from petabatch.parallel.comm import COMMUNICATION, FOR_RANKS, Comm, share
 from petabatch.parallel.consistency import assert_identical
+from petabatch.parallel.grid import grid
 from petabatch.parallel.launch import connect
 from petabatch.parallel.reduce import ExactSum
 
@@ -118,11 +120,22 @@ def messages(comm: Comm) -> None:
         short.check()
     except Exception as error:
         failed = str(error)
-    assert bool(failed) == (comm.rank == 0)
+    assert ("truncated" in failed) == bool(failed) == (comm.rank == 0), failed
     if failed:
         deliver(short.table.ctypes.data)  # is not made any more
         print("all well")
     comm.barrier()
+
+
+def threaded(comm: Comm) -> None:
+    """Print whether threads may send at the same time, and the refusal of parts where they may not."""
+    if comm.rank == 0:
+        print(comm.threaded)
+    try:
+        grid(comm, None, comm.size, ["rows"])
+    except ResourceError as error:
+        if comm.rank == 0:
+            print(error)
 
 
 def flipped(comm: Comm) -> None:
