@@ -298,7 +298,8 @@ class RunSession:
         for number in sorted(failures):
             one, point = failures[number], number // self.failed.batch
             if point not in told:
-                log.warning("point %d failed at step %d: %s is no longer finite", point, one.step, one.variable)
+                text = "point %d failed at step %d: %s is no longer finite"
+                log.warning(text, point, one.step, one.variable)
                 told.add(point)
         self.failed.slices.update(failures)
 
