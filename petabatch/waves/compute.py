@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -79,7 +80,10 @@ def waves(
     Raises Stopped when `stopped`.
     """
     try:
-        yield _wave(loaded, points, layout, threads, device, stopped, checkpoints)
+        wave = _wave(loaded, points, layout, threads, device, stopped, checkpoints)
+        # The parts of an engine refer to each other. Later, it would be among what is hardly ever collected.
+        gc.collect(1)
+        yield wave
     except OF_A_SLICE as error:
         if len(points.numbers) == 1:
             yield failed(points, layout, error)
