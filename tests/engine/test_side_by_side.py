@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from petabatch.connections import Pool
 from petabatch.engine.engine import Engine
+from petabatch.engine.steppers import Rows
 from petabatch.engine.steppers.program import ProgramStepper
 from petabatch.engine.steppers.program.compiled import CompiledProgram
 from petabatch.errors import NonFiniteError, ParamsError
@@ -76,9 +77,9 @@ def test_threads_that_share_a_part_of_a_slice_change_no_bit(
     alone, state = of_ranks(network)
     teams, advance = list[int](), CompiledProgram.advance
 
-    def noted(self: CompiledProgram, *arguments: Any) -> None:
-        teams.append(self.team.threads if self.team is not None else 1)
-        advance(self, *arguments)
+    def noted(self: CompiledProgram, space: Any, section: Any, team: Rows | None, *arguments: Any) -> None:
+        teams.append(team.threads if team is not None else 1)
+        advance(self, space, section, team, *arguments)
 
     monkeypatch.setattr(CompiledProgram, "advance", noted)
     shared, gathered = of_ranks(network, threads=3)
