@@ -242,11 +242,11 @@ def test_rules_that_couple_features_learn_from_all_parts(rule: str, parts: dict[
 def test_messages_are_prepared_once_also_where_values_change_in_each_step(
     parts: dict[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    prepared, messages = list[int](), Thread.messages
+    prepared, messages = list[tuple[int, int]](), Thread.messages
 
-    def counted(self: Thread, *arguments: Any) -> Any:
-        prepared.append(self.rank)
-        return messages(self, *arguments)
+    def counted(self: Thread, sent: Any, received: Any, tag: int) -> Any:
+        prepared.append((self.rank, tag))
+        return messages(self, sent, received, tag)
 
     monkeypatch.setattr(Thread, "messages", counted)
     rising = OverTime(at=[1, 21], values=[0.6, 0.3], by="step", interpolate="linear")
@@ -255,7 +255,7 @@ def test_messages_are_prepared_once_also_where_values_change_in_each_step(
     found, _ = of_ranks(split(whole, **parts))
     assert_near(recorded, found, 2e-5)
     exchanges = 1 if "features" in parts else 2  # the sum, or the rows of it and of the error, of each slice
-    assert len(prepared) == 2 * 2 * exchanges
+    assert len(prepared) == len(set(prepared)) == 2 * 2 * exchanges
 
 
 def test_weights_are_gathered_by_sending_the_part_of_a_rank_to_each_other_and_no_more() -> None:

@@ -38,19 +38,28 @@ class Link:
 
 
 def links(
-    program: Mapping[str, Exchange | Join], features: Features, tag: int, slices: int, space: Workspace
+    program: Mapping[str, Exchange | Join], features: Features, tags: range, slices: int, space: Workspace
 ) -> dict[str, Link]:
     """Return the links of a program, by their arrays, for slices that are advanced together on a thread.
 
-    Steps of different slices at the same time have different tags, and so have operations of a step, which
-    threads may make side by side. Links last as long as the thread, also where a slice gets another stepper
-    in each step; those of different slices share their buffers.
+    `tags` are those of the first of these slices, see `tags_of`: one for each operation. Links last as long
+    as the thread, which has what they send and receive in its workspace, also where a slice gets another
+    stepper in each step; those of different slices share their buffers.
     """
-    first = tag * len(program)
     return {
-        key: _link(key, one, features, first + number, slices, space)
-        for number, (key, one) in enumerate(program.items())
+        key: _link(key, one, features, tag, slices, space)
+        for (key, one), tag in zip(program.items(), tags, strict=True)
     }
+
+
+def tags_of(place: int, places: int, operations: int) -> range:
+    """Return the tags of the operations of a slice, by its place of all that a rank has.
+
+    Threads may make other slices at the same time, also by other programs, and other operations of this one:
+    no two have the same tag.
+    """
+    assert 0 <= place < places
+    return range(place, place + operations * places, places)
 
 
 def _link(

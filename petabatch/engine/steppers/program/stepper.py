@@ -20,7 +20,7 @@ from petabatch.engine.steppers.probe_sums import StepProbes
 from petabatch.engine.steppers.program.compiled import CompiledProgram, Section
 from petabatch.engine.steppers.program.interpreted import InterpretedLayer
 from petabatch.engine.steppers.program.lazy_codes import LazyCodes
-from petabatch.engine.steppers.program.links import Link, links
+from petabatch.engine.steppers.program.links import Link, links, tags_of
 from petabatch.engine.steppers.program.slice import Places, ProgramSlice
 from petabatch.engine.steppers.program.tables import SliceNumbers, Tables
 from petabatch.engine.steppers.program.tables.rules import NORMS
@@ -243,8 +243,9 @@ class ProgramStepper(Stepper):
                 between.append(InterpretedLayer(at.call.layer, bounds, drives))
             mine = [one.slice for one in slices]
             sections = self.compiled.sections(space, mine, *pairwise(ends))
-            features, tag = self.bound.signals.features, self.bound.lanes.start
-            found = links(self.tables.links, features, tag, len(slices), space)
+            features, places = self.bound.signals.features, self.bound.backend.windows[-1].stop
+            tags = tags_of(self.bound.lanes.start, places, len(self.tables.links))
+            found = links(self.tables.links, features, tags, len(slices), space)
             linked = {self.tables.array(key): one for key, one in found.items()}
             for number, one in linked.items():
                 one.place(sections, number)
