@@ -23,7 +23,8 @@ from petabatch import results  # noqa: E402
 from petabatch.storage import ledger  # noqa: E402
 from support.commands import set_all  # noqa: E402
 
-POINTS = 6000
+POINTS = 80_000
+"""About twenty times what is done between two commits to the ledger."""
 SETTINGS = (
     "run.batch=1", "run.display=40", "run.displays=1", "sweep.wave=20", f"sweep.draws={POINTS}",
     "sweep.layers.E.parameters.input={low=0.0, high=2.8}",
@@ -61,7 +62,7 @@ def campaign(folder: Path, kills: int) -> str:
         while process.poll() is None and (killed == kills or not out.exists() or size(out) == before):
             time.sleep(0.01)
         if killed < kills and process.poll() is None:
-            time.sleep(rng.random())
+            time.sleep(rng.random() / 10)  # of a run that takes some seconds
             process.kill()
         if process.wait() == 0:
             break
