@@ -19,7 +19,7 @@ from support.parts import assert_near, of_ranks, split
 
 
 @pytest.mark.parametrize("kernel", ["dense", "lazy"])
-@pytest.mark.parametrize(("rows", "patch"), [(2, (6, 6)), (3, (6, 6)), (3, (5, 7))])
+@pytest.mark.parametrize(("rows", "patch"), [(2, (6, 6)), (3, (6, 6)), (3, (5, 7)), (6, (6, 6))])
 def test_tiles_with_fixed_weights_are_those_of_one_rank(
     kernel: str, rows: int, patch: tuple[int, int]
 ) -> None:

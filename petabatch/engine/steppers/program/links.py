@@ -99,10 +99,11 @@ def _messages(
     one: Exchange | Join, group: Comm, buffers: Sequence[np.ndarray | None]
 ) -> tuple[dict[int, np.ndarray], dict[int, np.ndarray]]:
     """Return what is sent to each rank, and received from it."""
-    ranks: Sequence[int | None] = range(group.size)
-    there = [[buffers[1 + group.rank]] * group.size, buffers[1:]]
+    ranks: Sequence[int | None]
     if isinstance(one, Exchange):
         ranks, there = next_to(group), [buffers[:2], buffers[2:]]
+    else:
+        ranks, there = range(group.size), [[buffers[1 + group.rank]] * group.size, buffers[1:]]
     sent, received = (
         {
             rank: array
