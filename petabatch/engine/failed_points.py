@@ -14,7 +14,7 @@ from petabatch.network.slices import coordinate_of_failed
 from petabatch.variable import Coordinate
 
 _NAMED = 100
-"""Failed points of which `run.h5` says why."""
+"""Maximum number of failed points whose reasons are stored in `run.h5`."""
 
 
 @dataclass

@@ -9,7 +9,7 @@ both return 0, or the number of an error. They are `MPI_Startall` and `MPI_Waita
 from __future__ import annotations
 
 START, WAIT, COUNT, REQUESTS, STATUSES, WAITING, ERROR = range(7)
-"""Places of the table: the functions; the number of messages, of which there may be none; their requests and
+"""Places of the table: the functions; the number of messages, possibly 0; their requests and
 statuses; an array int64 of threads that wait now, and of nanoseconds that they have waited; the error that
 has ended them."""
 PLACES = 7

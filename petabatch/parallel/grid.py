@@ -43,7 +43,7 @@ def grid(world: Comm, batch: int | None, parts: int, names: Sequence[str]) -> Gr
         )
     if parts == 1:
         return Grid(world, world, Serial())
-    if not world.threaded:  # threads of a rank advance other slices, each of which meets its other parts
+    if not world.threaded:  # threads advance different slices, and each communicates with its other parts
         raise ResourceError(
             "ranks that share slices send messages from several threads, which this MPI does not allow\n"
             "    found:    a thread level below MPI_THREAD_MULTIPLE\n"

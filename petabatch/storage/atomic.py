@@ -145,7 +145,7 @@ def sync_directory(directory: Path) -> None:
 
 
 def unwritable(path: Path, error: OSError, size: int = 0) -> StorageError:
-    """Return the error for a file that cannot be written, of which `size` bytes are known."""
+    """Return the error for a file of `size` bytes, if known, that cannot be written."""
     lines = [f"{path}: cannot be written: {error.strerror or error}"]
     if error.errno in (errno.ENOENT, errno.ENOTDIR):
         lines.append(f"    hint:     {path.parent} is not a directory")

@@ -9,7 +9,7 @@ from petabatch.weight_mode import over_slices
 
 
 def paths_in_common(graph: Graph, network: Network) -> set[str]:
-    """Return the key paths of which a wave has one value each; `graph` is that of a point of a sweep."""
+    """Return the key paths that are constant within a wave; `graph` is that of a point of a sweep."""
     shared = [name for name, one in graph.synapses.items() if over_slices(one.mode)]
     owners = graph.weighted.values()
     drawn = bool(shared) or any(o.weights(network.layers).per == "network" for o in owners)

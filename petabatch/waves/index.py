@@ -21,7 +21,7 @@ from petabatch.waves.experiment import Experiment
 from petabatch.waves.finished import Finished
 
 _NAMED = 100
-"""Failed points of which `run.h5` says why."""
+"""Maximum number of failed points whose reasons are stored in `run.h5`."""
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,7 @@ class Traffic:
     borders: tuple[int, ...]
     """Bytes of each message to a neighbour that a slice sends in each step if rows are split."""
     together: int
-    """Maximum number of slices in one call, whose partial sums are one message."""
+    """Maximum number of slices in one call; it sends their partial sums in one message."""
 
 
 def traffic(plan: Plan) -> Traffic:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from petabatch.variable import Array
 
 _REPEATS = 7
-"""Repetitions of an operation, of which the fastest counts."""
+"""Repetitions of an operation; the minimum time is taken."""
 PROGRAM_STEPS = 20
 """Steps in which an operation of a program is made alone."""
 

@@ -95,7 +95,7 @@ class Workspace:
                 whole, begin = tables.inside[key]
                 self.own[key] = self._own(tables, whole)[:, begin : begin + size]
             else:
-                # Drives are computed in blocks, the last of which may reach beyond the end.
+                # Drives are computed in blocks; the last block may extend beyond the array.
                 self.own[key] = np.zeros((tables.slices, size + _slack(tables, key)), np.float32)
         return self.own[key]
 

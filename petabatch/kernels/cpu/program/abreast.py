@@ -48,7 +48,7 @@ _VECTORS = operations(ABREAST)
 _load, _store, _scaled = _VECTORS.load, _VECTORS.store, _VECTORS.scaled
 _add = pair_operations(ABREAST).add
 assert AHEAD == 4  # `_sum_up` has a register for each
-assert SIDE == 8  # so many addresses are in `_addresses`
+assert SIDE == 8  # the length of `_addresses`
 
 
 @njit(nogil=True, error_model="numpy")
