@@ -40,8 +40,11 @@ class Features(Protocol):
     def of(self, plan: Plan) -> Features:
         """Return the same of the slices of another network, which has as many parts."""
 
-    def joins(self, pre: str, post: str) -> bool:
-        """Return whether what a connection delivers is a partial sum over features."""
+    def fitted(self, activity: Array, features: int, tag: int) -> Array:
+        """Return as many features of an activity, `[lanes, ny, nx, nf]`: those of all ranks, or of this one.
+
+        Gathering them is collective for each `tag`.
+        """
 
     def learners(self, comm: Comm) -> Comm:
         """Return the ranks over which what weights learn from is summed; `comm` have other slices."""
@@ -106,9 +109,9 @@ class AllFeatures:
         """Return all features of another network."""
         return AllFeatures(plan)
 
-    def joins(self, pre: str, post: str) -> bool:
-        """No sum is partial."""
-        return False
+    def fitted(self, activity: Array, features: int, tag: int) -> Array:
+        """Return all features."""
+        return activity
 
     def learners(self, comm: Comm) -> Comm:
         """Return the ranks with other slices."""

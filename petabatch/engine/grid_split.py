@@ -48,9 +48,9 @@ class GridSplit:
         rows = self._rows.of(plan)
         return GridSplit(rows, self._features.of(rows.plan), self.group)
 
-    def joins(self, pre: str, post: str) -> bool:
-        """Return whether what a connection delivers is a partial sum over features."""
-        return self._features.joins(pre, post)
+    def fitted(self, activity: Array, features: int, tag: int) -> Array:
+        """Return as many features of an activity: those of all ranks with this tile, or of this one."""
+        return self._features.fitted(activity, features, tag)
 
     def learners(self, comm: Comm) -> Comm:
         """Return the ranks with the same features, of all tiles and slices."""

@@ -15,6 +15,7 @@ import numpy as np
 
 from petabatch.engine.split import Split, portion
 from petabatch.geometry import Axis, Patches
+from petabatch.network.build import build
 from petabatch.network.plan import Plan
 from petabatch.network.tiles import with_overlap
 from petabatch.parallel.comm import Comm
@@ -31,7 +32,7 @@ class RowSplit(Split):
 
     def __init__(self, whole: Plan, place: Grid) -> None:
         network, group = whole.graph.network, place.group
-        super().__init__(whole, group, frozenset(network.layers), _tile(network, group))
+        super().__init__(whole, group, frozenset(network.layers), build(_tile(network, group)))
         self.terms, self._place, self.tiles = group.size, place, group
 
     def of(self, plan: Plan) -> RowSplit:

@@ -16,12 +16,11 @@ import numpy as np
 
 from petabatch.engine.recorder import Record
 from petabatch.geometry import Patches
-from petabatch.network.build import build
+from petabatch.network.graph import Graph
 from petabatch.network.method import of_part
 from petabatch.network.plan import Plan, schedule
 from petabatch.parallel.comm import Comm, Serial
 from petabatch.spec.compiled import Term
-from petabatch.spec.network import Network
 from petabatch.spec.parts import Reading
 from petabatch.spec.weights import Initial
 from petabatch.variable import Array, host, module_of
@@ -60,15 +59,15 @@ class Split:
     terms = 1
     """Products of a slice that an exact sum adds up, in different ranks."""
 
-    def __init__(self, whole: Plan, group: Comm, layers: frozenset[str], network: Network) -> None:
-        """Take the layers that are split, and the network of this rank."""
+    def __init__(self, whole: Plan, group: Comm, layers: frozenset[str], own: Graph) -> None:
+        """Take the layers that are split, and the graph of this rank."""
         self.group = group
         self.tiles: Comm = Serial()
         self.adders: Comm = group
         self.layers = layers
         self.whole_plan = whole
         self.writes = group.rank == 0
-        part = schedule(build(network))
+        part = schedule(own)
         # What depends on sizes is that of the whole, so that all ranks meet at the same steps and keep the
         # same arrays.
         outermost = whole.whole or whole
@@ -86,9 +85,9 @@ class Split:
             name: _cut(shapes[0][name].shape, shapes[1][name].shape, group.size) for name in shapes[0]
         }
 
-    def joins(self, pre: str, post: str) -> bool:
-        """Return whether what a connection delivers is a partial sum."""
-        return False
+    def fitted(self, activity: Array, features: int, tag: int) -> Array:
+        """Return all features, which each rank has."""
+        return activity
 
     def learners(self, comm: Comm) -> Comm:
         """Return the ranks over which what weights learn from is summed; `comm` have other slices."""
@@ -131,6 +130,12 @@ class Split:
     def reading(self, read: Reading, tag: int) -> Reading:
         """Return what a probe sees of whole layers; what it reads is collective for each `tag`."""
         return _WholeReading(self, read, tag)
+
+    def through(self, read: Reading, connection: str, activity: Array, tag: int) -> Array:
+        """Return what a connection delivers of all of a layer; collective for each `tag`."""
+        via = self.plan.graph.network.connections[connection]
+        delivered = read.through(connection, self.part_of_layer(via.pre, activity))
+        return self.layer(via.post, delivered, tag)
 
     def layer(self, name: str, part: Array, tag: int) -> Array:
         """Return a whole layer, `[lanes, ny, nx, nf]`, from the parts of all ranks; collective."""
@@ -248,13 +253,7 @@ class _WholeReading:
         return self._split.layer(layer, self._read(layer, variable), self._tag)
 
     def through(self, connection: str, activity: Array) -> Array:
-        split, via = self._split, self._split.plan.graph.network.connections[connection]
-        delivered = self._read.through(connection, split.part_of_layer(via.pre, activity))
-        if split.joins(via.pre, via.post):
-            total = np.empty(delivered.shape, delivered.dtype)
-            split.group.add_parts(np.ascontiguousarray(host(delivered)), total, self._tag)
-            return module_of(delivered).asarray(total)
-        return split.layer(via.post, delivered, self._tag)
+        return self._split.through(self._read, connection, activity, self._tag)
 
 
 def _cut(whole: Sequence[int], part: Sequence[int], ranks: int) -> Cut | None:

@@ -22,9 +22,9 @@ from petabatch.engine.weight_update import SUMMED
 from petabatch.logs import log
 from petabatch.network.build import build
 from petabatch.network.evaluation import fixed
-from petabatch.network.features import split_layers
 from petabatch.network.plan import multiply_adds, schedule
 from petabatch.network.possible_parts import AXES, Axis, divisors, with_parts
+from petabatch.network.shares import split_layers
 from petabatch.parallel.comm import Serial
 from petabatch.parallel.reduce import ExactSum
 from petabatch.spec.network import Network, Parallel
