@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from petabatch.engine.split import Cut, Split, portion
+from petabatch.engine.split import Cut, Split, portion, weights_of_part
 from petabatch.network.build import part_of_features
 from petabatch.network.graph import Part
 from petabatch.network.plan import Plan
@@ -83,9 +83,5 @@ def _part(network: Network, split: frozenset[str], group: Comm) -> Network:
         if owner is None or not split_by:
             continue
         axis = -4 if split_by == "pre" else -1
-        init, learn = portion(owner.init, axis, group), owner.learn
-        if learn is not None:
-            starts = {key: portion(one, axis, group) for key, one in learn.starts.values()}
-            learn = learn.model_copy(update=starts)
-        connections[name] = connection.model_copy(update={"init": init, "learn": learn})
+        connections[name] = weights_of_part(connection, axis, group)
     return network.model_copy(update={"layers": layers, "connections": connections, "parallel": Parallel()})

@@ -67,6 +67,9 @@ class Features(Protocol):
     def add_shares(self, share: np.ndarray, total: np.ndarray, tag: int) -> None:
         """Set `total` to the sum of what each rank of the group measures; collective for each `tag`."""
 
+    def add_tiles(self, part: Array, tag: int) -> None:
+        """Set an array to its sum over the tiles of these slices; collective for each `tag`."""
+
     def norms(self, probe: str, plan: Plan) -> Mapping[str, Sequence[Term]]:
         """Return this rank's terms of what a probe of a plan sums up; raises NotSuitable if it is no sum."""
 
@@ -140,6 +143,9 @@ class AllFeatures:
     def add_shares(self, share: np.ndarray, total: np.ndarray, tag: int) -> None:
         """Copy what is measured of the whole."""
         total[...] = share
+
+    def add_tiles(self, part: Array, tag: int) -> None:
+        """Leave it, there is one tile."""
 
     def norms(self, probe: str, plan: Plan) -> Mapping[str, Sequence[Term]]:
         """Return all terms."""

@@ -42,7 +42,7 @@ class Signals:
 
         Messages to ranks that share its slices have the `tag`, which is the lane's own.
         """
-        self._tag = tag
+        self.tag = tag
         self.graph, self.kernels, self.arrays = graph, kernels, arrays
         self.margins, self.features = margins, features
 
@@ -123,7 +123,7 @@ class Signals:
 
         Collective, where layers are split by features.
         """
-        share, tag, part = self.graph.shares.get(edge.name), self._tag, self.graph.part
+        share, tag, part = self.graph.shares.get(edge.name), self.tag, self.graph.part
         if share is None:
             return (lambda activity: activity,) * 2
         features, layers, c = self.features, self.graph.network.layers, edge.connection
@@ -144,7 +144,7 @@ class Signals:
         source, layers = self.graph.network.layers[layer].reset_to, self.graph.network.layers
         if source is None:
             return lambda step: None
-        features, tag, own = self.features, self._tag, layers[layer].shape[2]
+        features, tag, own = self.features, self.tag, layers[layer].shape[2]
         if f"layers/{source}/V" in self.arrays:
             return lambda step: features.fitted(self.arrays[f"layers/{source}/V"], own, tag)
         history = History(self.arrays[f"layers/{source}/A"])
@@ -161,7 +161,7 @@ class Signals:
         activities = self.histories[c.pre].at(step - c.delay), self.histories[against].at(step)
         sizes = (shape[2] for shape in link.shapes)
         fitted = self.features.fitted
-        pre, post = (fitted(a, size, self._tag) for a, size in zip(activities, sizes, strict=True))
+        pre, post = (fitted(a, size, self.tag) for a, size in zip(activities, sizes, strict=True))
         return pre, post
 
     def _delivered(self, name: str, activity: Array, border: Border, patches: Any) -> Array:
@@ -174,11 +174,11 @@ class Signals:
         if link.scatter:
             p = self.features.overlapping(whole)
         else:
-            activity, p = self.features.surrounded(activity, whole, self._tag)
+            activity, p = self.features.surrounded(activity, whole, self.tag)
         if p is not whole:
             wiring = replace(wiring, link=replace(link, patches=p))
         found = connection.deliver(self.kernels, wiring, activity, border, patches)
-        return self.features.own_rows(found, whole, self._tag) if link.scatter else found
+        return self.features.own_rows(found, whole, self.tag) if link.scatter else found
 
     def _border(self, layer: str, step: int) -> Border:
         """Return what connections see beyond the edge of a layer, at the activity of `step`."""
@@ -219,7 +219,7 @@ class Signals:
         pre, post = self.ends(name, against, step)
         beyond = self._border(connection.pre, step - connection.delay)
         if not known_already:
-            fine, p = self.features.surrounded(post if link.scatter else pre, link.patches, self._tag)
+            fine, p = self.features.surrounded(post if link.scatter else pre, link.patches, self.tag)
             ends = (pre, fine) if link.scatter else (fine, post)
 
             def product(a: Array, b: Array, beyond: Border) -> Array:

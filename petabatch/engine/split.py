@@ -21,7 +21,7 @@ from petabatch.network.method import of_part
 from petabatch.network.plan import Plan, schedule
 from petabatch.parallel.comm import Comm, Serial
 from petabatch.spec.compiled import Term
-from petabatch.spec.parts import Reading
+from petabatch.spec.parts import Connection, Reading
 from petabatch.spec.weights import Initial
 from petabatch.variable import Array, host, module_of
 
@@ -117,6 +117,9 @@ class Split:
     def add_shares(self, share: np.ndarray, total: np.ndarray, tag: int) -> None:
         """Set `total` to the sum of what each rank has of a measurement; collective for each `tag`."""
         self.group.add_parts(share, total, tag)
+
+    def add_tiles(self, part: Array, tag: int) -> None:
+        """Leave it, there is one tile."""
 
     def norms(self, probe: str, plan: Plan) -> Mapping[str, Sequence[Term]]:
         """Return this rank's terms: norms of layers that all ranks hold are summed up on the first."""
@@ -240,6 +243,17 @@ def portion(whole: Initial, axis: int, group: Comm) -> Portion:
     """Return what initialises this rank's part along an axis."""
     kind = _GivenPortion if whole.given else Portion
     return kind(per_slice=whole.per_slice, whole=whole, axis=axis, part=group.rank, parts=group.size)
+
+
+def weights_of_part(connection: Connection, axis: int, group: Comm) -> Connection:
+    """Return a connection that owns weights with this rank's part of them along an axis."""
+    owner = connection.owner
+    assert owner is not None
+    init, learn = portion(owner.init, axis, group), owner.learn
+    if learn is not None:
+        starts = {key: portion(one, axis, group) for key, one in learn.starts.values()}
+        learn = learn.model_copy(update=starts)
+    return connection.model_copy(update={"init": init, "learn": learn})
 
 
 class _WholeReading:

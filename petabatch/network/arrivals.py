@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from petabatch.geometry import Patches
 from petabatch.network.graph import Edge, Graph
 from petabatch.network.operations import (
     Carry,
@@ -151,7 +150,8 @@ class Arrivals:
         out = f"scratch/{edge.name}"
         self.scratch[out] = size
         if self._tiled and link.scatter and (p.y.before or p.y.after):
-            operations += self._beyond(out, seen, weights, p, when)
+            carry = Carry(out, seen, weights, p, link.scatter, method, factor, when=when)
+            operations += self._beyond(carry)
             return Source(out, 0, edge.factor, edge.buffer), operations
         arrived = out
         if not link.scatter and (p.y.margin or p.x.margin):
@@ -164,16 +164,14 @@ class Arrivals:
             operations.append(Crop(out, Source(arrived), shapes[1], start, p.x.units, when=when))
         return Source(out, 0, edge.factor, edge.buffer), operations
 
-    def _beyond(
-        self, out: str, seen: Source, weights: str, p: Patches, when: When
-    ) -> tuple[Operation, Operation]:
+    def _beyond(self, one: Carry) -> tuple[Operation, Operation]:
         """Return the operations that deliver a tile's patches, also to the tiles before and after it."""
-        before, after, wide = p.y.before, p.y.after, f"{out} and beyond"
+        p, wide = one.patches, f"{one.out} and beyond"
+        before, after = p.y.before, p.y.after
         row = p.x.fine * p.channels
         self.scratch[wide] = (before + p.y.fine + after) * row
-        carry = Carry(wide, seen, weights, with_overlap(p, before, after), scatter=True, when=when)
-        exchange = Exchange(out, Source(wide), p.y.fine, before, after, row, adds=True, when=when)
-        return carry, exchange
+        exchange = Exchange(one.out, Source(wide), p.y.fine, before, after, row, adds=True, when=one.when)
+        return replace(one, out=wide, patches=with_overlap(p, before, after)), exchange
 
     def _pad(
         self,

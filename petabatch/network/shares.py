@@ -17,8 +17,7 @@ from petabatch.spec.network import Network
 from petabatch.spec.parts import Connection, WeightOwner
 
 Side = Literal["", "pre", "post"]
-FEATUREWISE = ("copy", "pool_max", "pool_sum", "pool_average")
-"""Operations that do not mix features."""
+POOLS = ("pool_max", "pool_sum", "pool_average")
 
 
 class Share(NamedTuple):
@@ -81,7 +80,7 @@ def shares(network: Network) -> Mapping[str, Share]:
 
 def _share(network: Network, connection: Connection, split: frozenset[str]) -> Share:
     pre, post = connection.pre in split, connection.post in split
-    if connection.operation in FEATUREWISE and pre:
+    if pre and connection.operation in ("copy", *POOLS):  # which do not mix features
         return Share("own", "own", pre, post)
     lender = network.connections.get(connection.borrows or "", connection).owner
     split_by = "" if lender is None else side(lender, split)
