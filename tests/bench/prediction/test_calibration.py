@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from petabatch import params
@@ -66,8 +67,18 @@ def test_parts_are_measured_in_a_second_display_if_that_is_not_too_much(
     longer = network.model_copy(update={"run": network.run.model_copy(update={"display": 30})})
     monkeypatch.setattr(LonePart, "planned", planned)
     monkeypatch.setattr(measuring, "_MOST_PART", most)
-    assert measuring._steps(longer, 1) > 0
+    assert measuring._steps(longer, 1).sum() > 0
     assert found == [stops]
+
+
+def test_of_each_slice_the_slower_part_counts(network: Network, monkeypatch: pytest.MonkeyPatch) -> None:
+    def steps(network: Network, threads: int, part: int | None = None) -> np.ndarray:
+        if part is None:
+            return np.array([4.0, 4.0])
+        return np.array([3.0, 1.0] if part == 0 else [2.0, 2.0])
+
+    monkeypatch.setattr(measuring, "_steps", steps)
+    assert measuring._parts(network, 1)["features"][2] == (3.0 + 2.0) / (4.0 + 4.0)
 
 
 def test_displays_are_cut_short_on_demand(network: Network) -> None:

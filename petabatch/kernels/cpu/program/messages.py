@@ -122,8 +122,7 @@ def _put(part: Any, features: int, number: int, parts: int, out: Any) -> None:
     """Put the features of part `number` in their place among those of all `parts`."""
     for position in range(part.size // features):
         mine, there = position * features, (position * parts + number) * features
-        for i in range(features):
-            out[there + i] = part[mine + i]
+        copy(part[mine : mine + features], out[there : there + features])
 
 
 @njit(nogil=True, error_model="numpy")
