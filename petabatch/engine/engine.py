@@ -96,7 +96,7 @@ class Engine:
         mine = slices or range(*share(self.plan.graph.network.batch, comm.rank, comm.size))
         lo, hi = mine.start, mine.stop
         self.state = State(self.plan.graph, self.plan.variables, lo, hi, self.plan.network_of)
-        self.updates = Updates(self.plan, self.features, self.features.learners(comm), self.state)
+        self.updates = Updates(self.plan, self.features, comm, self.state)
         self.step = 0
         self.blocking_io = BlockingIO()
         self.warm_up = WarmUp()

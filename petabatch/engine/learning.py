@@ -14,7 +14,6 @@ from petabatch.engine.steppers import Stepper
 from petabatch.engine.weight_update import ACTIVE, SUMMED, change, normalise
 from petabatch.network.plan import Plan
 from petabatch.spec.parts import StepContext
-from petabatch.weight_mode import over_positions
 
 
 class LaneLearning:
@@ -46,8 +45,7 @@ class LaneLearning:
         for update in due:
             if not update.reduced:
                 mine, slices = signals.learning[update.name], self._ctx.slices
-                shared = over_positions(graph.plastic[update.name].mode)
-                for kind in SUMMED if shared else (ACTIVE,):
+                for kind in SUMMED if update.shared else (ACTIVE,):
                     if kind in mine:
                         signals.features.add_tiles(mine[kind], signals.tag)
                 number, xp = update.update(step), self._ctx.xp

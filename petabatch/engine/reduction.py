@@ -27,21 +27,29 @@ class Pending(Protocol):
 class Reduction(ABC):
     """Sums arrays over the slices of all ranks; what arrives may be the sums of an earlier call."""
 
-    def __init__(self, state: State, sums: Sums, terms: int = 1) -> None:
-        """Sum over the ranks of `sums`, which have so many terms of each slice."""
+    def __init__(self, state: State, sums: Sums, terms: int = 1, tile: Sums | None = None) -> None:
+        """Sum over the ranks of `sums`, which have so many terms of each slice: one for each tile.
+
+        What belongs to the positions of one tile is summed over the ranks that have this `tile`.
+        """
         self.state, self.sums = state, sums
-        self._terms = state.graph.network.batch * terms
+        self._terms, self._tile = terms, tile
         self.start: Callable[[dict[str, Array], Sums, int, int], Pending] = ExactSum
         """Starts a sum over ranks: of named arrays, with the number of slices and the first local one."""
 
     @abstractmethod
     def __call__(
-        self, group: int, update: int, parts: Mapping[str, Array], late: Mapping[str, str]
+        self,
+        group: int,
+        update: int,
+        parts: Mapping[str, Array],
+        late: Mapping[str, str],
+        shared: bool,
     ) -> Mapping[str, Array]:
         """Return the sums to apply at update number `update` of a group; nothing if there are none yet.
 
         `parts` are the arrays by what they are called in errors; `late` the keys of the state's arrays that
-        keep each sum in a checkpoint while it is under way.
+        keep each sum in a checkpoint while it is under way. They are of all positions if these are `shared`.
         """
 
     @property
@@ -55,18 +63,30 @@ class Reduction(ABC):
     def settle(self) -> None:
         """Finish what is under way and keep it in the state, for a checkpoint."""
 
-    def _begin(self, parts: dict[str, Array]) -> Pending:
-        return self.start(parts, self.sums, self._terms, self.state.lo)
+    def _begin(self, parts: dict[str, Array], shared: bool) -> Pending:
+        return self.start(parts, *self._over(shared), self.state.lo)
+
+    def _over(self, shared: bool) -> tuple[Sums, int]:
+        """Return the ranks over which is summed, and the number of terms."""
+        batch = self.state.graph.network.batch
+        if shared or self._tile is None:
+            return self.sums, batch * self._terms
+        return self._tile, batch
 
 
 class Exact(Reduction):
     """The sums of this update."""
 
     def __call__(
-        self, group: int, update: int, parts: Mapping[str, Array], late: Mapping[str, str]
+        self,
+        group: int,
+        update: int,
+        parts: Mapping[str, Array],
+        late: Mapping[str, str],
+        shared: bool,
     ) -> Mapping[str, Array]:
         """Return them; nothing overlaps with them, so no side stream is needed."""
-        return ExactSum(dict(parts), self.sums, self._terms, self.state.lo).wait()
+        return ExactSum(dict(parts), *self._over(shared), self.state.lo).wait()
 
 
 class Overlapped(Reduction):
@@ -77,18 +97,23 @@ class Overlapped(Reduction):
     depend on a rank's time in which order it sends them, which must be the same on all ranks.
     """
 
-    def __init__(self, state: State, sums: Sums, terms: int = 1) -> None:
-        super().__init__(state, sums, terms)
+    def __init__(self, state: State, sums: Sums, terms: int = 1, tile: Sums | None = None) -> None:
+        super().__init__(state, sums, terms, tile)
         self._under_way: tuple[Pending, Mapping[str, str]] | None = None
 
     def __call__(
-        self, group: int, update: int, parts: Mapping[str, Array], late: Mapping[str, str]
+        self,
+        group: int,
+        update: int,
+        parts: Mapping[str, Array],
+        late: Mapping[str, str],
+        shared: bool,
     ) -> Mapping[str, Array]:
         """Return those of the update before, just arrived or as a checkpoint kept them, and start these."""
         self.settle()
         before = {name: self.state.arrays[late[name]] for name in parts} if update > 0 else {}
         copies = {name: values.copy() for name, values in parts.items()}
-        self._under_way = self._begin(copies), late
+        self._under_way = self._begin(copies, shared), late
         return before
 
     @property

@@ -10,7 +10,7 @@ from petabatch.engine.features import Features
 from petabatch.engine.finite import changed_by_updates
 from petabatch.engine.reduction import Exact, Overlapped, Reduction
 from petabatch.engine.state import State, owned
-from petabatch.engine.weight_update import SUMMED, change, normalise
+from petabatch.engine.weight_update import ACTIVE, SUMMED, change, normalise
 from petabatch.errors import NonFiniteError
 from petabatch.network.plan import Plan, UpdateSchedule
 from petabatch.parallel.comm import Comm
@@ -25,13 +25,18 @@ class Updates:
     """
 
     def __init__(self, plan: Plan, features: Features, comm: Comm, state: State) -> None:
-        self.plan, self.features, self.comm, self.state = plan, features, comm, state
+        """Sum over the ranks of other slices, `comm`, and of other tiles where positions share weights."""
+        self.plan, self.features, self.state = plan, features, state
+        self.comm = features.learners(comm)
         self.products: Mapping[str, Array] = state.arrays
         """Where lanes leave what is summed: the state's own arrays, or those on a GPU."""
         self.run = plan.graph.network.run
         self.groups = plan.summed_updates
         kind = Overlapped if self.run.reduce == "overlapped" else Exact
-        self.reduction: Reduction = kind(state, comm, features.terms)
+        tile = comm if features.terms > 1 else None
+        self.reduction: Reduction = kind(state, self.comm, features.terms, tile)
+        self._same: Mapping[bool, Comm] = {True: self.comm, False: tile or self.comm}
+        """The ranks that have the same weights: those of all positions, or of a tile."""
 
     def due(self, step: int) -> bool:
         """Return whether weights are updated at the end of `step`."""
@@ -72,7 +77,9 @@ class Updates:
                 if f"{place}/{kind}" in self.products:
                     called = _called(schedule.name, kind)
                     parts[called], late[called] = self.products[f"{place}/{kind}"], f"{place}/late_{kind}"
-        return self.reduction(index, group[0].update(step), parts, late)
+                    if kind == ACTIVE and not schedule.shared:
+                        self.features.add_tiles(parts[called], 0)
+        return self.reduction(index, group[0].update(step), parts, late, group[0].shared)
 
     def _layers(self, group: Sequence[UpdateSchedule]) -> str:
         """Return what the products of a group are of, and what may have made them too large."""
@@ -93,7 +100,7 @@ class Updates:
     def _verify(self, group: Sequence[UpdateSchedule]) -> None:
         names = [schedule.name for schedule in group]
         assert_identical(
-            self.comm,
+            self._same[group[0].shared],
             {f"weights of connection {n}": self.state.arrays[f"connections/{n}/weights"] for n in names},
         )
 

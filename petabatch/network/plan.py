@@ -30,6 +30,7 @@ from petabatch.spec.network import Network
 from petabatch.spec.parts import ImageLayer
 from petabatch.spec.schedule import Every, fires, next_fire
 from petabatch.variable import Variable
+from petabatch.weight_mode import over_positions
 
 BLOCK_OPERATIONS = 4e10
 """Floating-point operations after which lanes meet at the latest, so that stop signals are handled:
@@ -54,6 +55,8 @@ class UpdateSchedule:
     offset: int
     reduced: bool
     """The change is summed over all slices: a sync event."""
+    shared: bool = True
+    """Positions have the same weights: their products are summed."""
 
     def due(self, step: int) -> bool:
         """Return whether the weights are updated at the end of `step`."""
@@ -140,11 +143,14 @@ class Plan:
 
     @cached_property
     def summed_updates(self) -> tuple[tuple[UpdateSchedule, ...], ...]:
-        """The updates that are summed over all slices, in groups that always fall due together."""
-        groups: dict[tuple[int, int], list[UpdateSchedule]] = {}
-        for schedule in self.weight_updates:
-            if schedule.reduced:
-                groups.setdefault((schedule.period, schedule.offset), []).append(schedule)
+        """The updates that are summed over all slices, in groups that always fall due together.
+
+        Where each rank has a tile, weights of positions are summed over other ranks than those of all.
+        """
+        groups: dict[tuple[int, int, bool], list[UpdateSchedule]] = {}
+        for one in self.weight_updates:
+            if one.reduced:
+                groups.setdefault((one.period, one.offset, one.shared), []).append(one)
         return tuple(map(tuple, groups.values()))
 
     @cached_property
@@ -334,6 +340,7 @@ def schedule(graph: Graph, limits: Limits | None = None) -> Plan:
             owner.learn.every.steps(run.display),
             owner.learn.offset,
             owner.weights(network.layers).per == "network",
+            over_positions(owner.mode),
         )
         for name, owner in graph.plastic.items()
         if owner.learn is not None

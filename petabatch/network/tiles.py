@@ -20,7 +20,6 @@ from petabatch.network.shares import POOLS
 from petabatch.network.slices import own_values
 from petabatch.spec.network import Network
 from petabatch.spec.parts import Connection, Wiring
-from petabatch.weight_mode import over_slices
 
 _OF_POSITIONS = ("copy", "largest", "background")
 """Operations on the features of each position alone."""
@@ -89,13 +88,8 @@ def _connection(
     reaches = bool(p.y.before or p.y.after)
     if pools and link.scatter and reaches and connection.operation == "pool_max":
         yield Problem(".window", "tiles add up what windows share, and do not take the maximum of it")
-    if owner is not None and not p.shared:
-        if not link.scatter and reaches:
-            yield Problem(".mode", "patches have weights of units of the next tile, each with its own")
-        if owner.learn is not None and over_slices(owner.mode):
-            yield Problem(
-                ".mode", "positions have weights of their own, and sums over slices are of all tiles"
-            )
+    if owner is not None and not p.shared and not link.scatter and reaches:
+        yield Problem(".mode", "patches have weights of units of the next tile, each with its own")
     if p.y.margin or p.x.margin:
         key = connection.pre if link.scatter else connection.post
         yield Problem("", f"units beyond the edge of {key}, whose border is not zero, have patches")

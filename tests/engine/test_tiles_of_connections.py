@@ -84,11 +84,12 @@ RULE = Hebbian(error="error", rate=0.1, momentum=0.5)
     "keys",
     [
         {"mode": "extra_non_shared"},
+        {"mode": "extra_non_shared", "normalize": L2(), "learn": RULE},
         {"mode": "non_shared", "normalize": L2(), "learn": RULE},
         {"mode": "non_shared", "normalize": L2(by="post"), "learn": RULE},
         {"mode": "shared", "normalize": L2(), "learn": RULE},
     ],
-    ids=["fixed", "non_shared", "normalised over positions", "shared"],
+    ids=["fixed", "extra_non_shared", "non_shared", "normalised over positions", "shared"],
 )
 def test_weights_of_positions_and_of_slices(keys: dict[str, Any], parts: dict[str, int], kernel: str) -> None:
     found = agrees(network(kernel, **own_weights(**keys)), parts, 1e-4)
@@ -98,11 +99,27 @@ def test_weights_of_positions_and_of_slices(keys: dict[str, Any], parts: dict[st
         assert not np.array_equal(learned[0], learned[-1])
 
 
-def test_weights_of_positions_that_learn_from_all_slices_are_refused() -> None:
-    whole = network("dense", **own_weights(mode="extra_non_shared", learn=RULE))
+def test_weights_of_units_of_the_next_tile_are_refused() -> None:
+    own = Conv(pre="image", post="V1", patch=(2, 2), mode="extra_non_shared", init=Gaussian())
+    whole = network("dense", {}, {"own": own})
     build(whole)
-    with pytest.raises(ParamsError, match="sums over slices are of all tiles"):
+    with pytest.raises(ParamsError, match="patches have weights of units of the next tile"):
         build(split(whole, rows=2))
+
+
+@pytest.mark.parametrize("reduce", ["exact", "overlapped"])
+def test_several_updates_of_weights_of_positions_and_of_all(reduce: Any) -> None:
+    tables = own_weights(mode="extra_non_shared", normalize=L2(), learn=RULE)
+    tables["connections"]["shared"] = Conv(
+        pre="V2", post="made", patch=(2, 2), init=Gaussian(), normalize=L2(), learn=RULE
+    )
+    one = network("dense", **tables)
+    whole = one.model_copy(update={"run": one.run.model_copy(update={"displays": 4, "reduce": reduce})})
+    agrees(whole, {"rows": 2}, 1e-4)
+    first, _ = of_ranks(split(whole, rows=2))
+    again, _ = of_ranks(split(whole, rows=2), ranks=4)
+    for key in ("connections/own/weights", "connections/shared/weights"):
+        np.testing.assert_array_equal(first[key], again[key])
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
