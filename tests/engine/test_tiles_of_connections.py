@@ -26,11 +26,15 @@ KERNELS = ["dense", "array"]
 def network(kernel: str, layers: dict[str, Layer], connections: dict[str, Connection]) -> Network:
     """Return a sparse-coding network with more layers and connections, all recorded."""
     one = lca_network(images(2, shape=(36, 24, 3)), displays=2, kernel=kernel, learn=False)
-    weighted = [name for name, c in connections.items() if c.owner is not None]
+    weighted = {name: c.owner for name, c in connections.items() if c.owner is not None}
+    learned = ("weights", "usage")
     output = one.output.model_copy(
         update={
             "layers": one.output.layers | {name: LayerOutput(every=STEP) for name in layers},
-            "connections": {name: ConnectionOutput() for name in weighted},
+            "connections": {
+                name: ConnectionOutput(variables=learned if owner.learns else learned[:1])
+                for name, owner in weighted.items()
+            },
         }
     )
     changed = {"layers": one.layers | layers, "connections": one.connections | connections}
