@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from petabatch.connections import Clone, Conv, Identity, Largest, Pool, Potential, Sparse, Transpose
-from petabatch.layers import LCA, LeakyIntegrator, Linear
+from petabatch.errors import ParamsError
+from petabatch.layers import LCA, Input, LeakyIntegrator, Linear
 from petabatch.learning import Hebbian
 from petabatch.network.build import build
 from petabatch.network.method import choose
@@ -16,7 +17,7 @@ from petabatch.spec.network import ConnectionOutput, LayerOutput, Network
 from petabatch.spec.parts import Connection, Layer
 from petabatch.spec.schedule import STEP
 from petabatch.weights import L2, Gaussian, Uniform
-from support.networks import images, lca_network
+from support.networks import GivenImages, images, lca_network
 from support.parts import assert_near, of_ranks, split
 
 PARTS = [{"features": 2}, {"features": 3}, {"features": 2, "rows": 2}]
@@ -180,3 +181,12 @@ def test_what_is_cut_out_of_sums_over_ranks_drives_no_code_lazily() -> None:
     alone, parted = (choose(build(one)).program for one in (whole, split(whole, features=2)))
     assert alone.codes["V3"] == ""
     assert parted.codes == {**alone.codes, "V3": "nothing drives it by patches"}
+
+
+def test_some_features_of_the_margin_of_an_image_are_refused() -> None:
+    source = GivenImages(data=images(2, shape=SHAPE))
+    more: dict[str, Layer] = {"given": Input(shape=SHAPE, source=source, border="image")}
+    whole = network("dense", more, {"clone": Clone(pre="given", post="recon", of="dictionary")})
+    build(whole)
+    with pytest.raises(ParamsError, match="given has its image around it"):
+        build(split(whole, features=2))
