@@ -103,10 +103,10 @@ def test_every_variable_of_every_slice_is_watched(kind: str) -> None:
                 engine.state.assert_finite(step)
             if not key.startswith("connections/"):  # these are watched where they change
                 with pytest.raises(NonFiniteError, match="of slice 2"):
-                    engine.groups[-1]._check(step)
+                    engine.dispatch.groups[-1]._check(step)
         array[place] = before
     engine.state.assert_finite(step)
-    for group in engine.groups:
+    for group in engine.dispatch.groups:
         group._check(step)
 
 
