@@ -46,7 +46,7 @@ class Joining(Tables):
         """Return the layers with the shape of one."""
         return [other for other, layer in self.layers.items() if layer.shape == self.layers[name].shape]
 
-    def _receives(self, name: str) -> bool:
+    def receives(self, name: str) -> bool:
         """Return whether connections may end at a layer; at a constant they do nothing."""
         layer = self.layers[name]
         return bool(layer.channels) and not isinstance(layer, Input)
@@ -54,50 +54,61 @@ class Joining(Tables):
     def join(self) -> None:
         """Join the layers: something into each channel that needs it, and some connections more."""
         names = list(self.layers)
-        for post in names:
-            layer = self.layers[post]
-            needed = {"mask": ("exc", "mask"), "product": ("exc", "inh"), "quotient": ("exc", "inh")}
-            needed["max_unpool"] = ("exc", "place")
-            channels = needed.get(layer.type, ("exc",))
-            if post in ("image", "error", "code", "recon") or layer.static or not layer.channels:
-                continue
-            for channel in channels:
-                self.any_connection(self.one_of(*names), post, channel=channel)
-        pairs = [(pre, post) for pre in names for post in names if self._receives(post)]
+        for name in names:
+            self.feed(name)
+        pairs = [(pre, post) for pre in names for post in names if self.receives(post)]
         said = {name: self.said(name) for name in names}
         weights = [1 + self.wanted.between(said[pre], said[post]) for pre, post in pairs]
         for _ in range(int(self.rng.integers(1, 6))):
             if pairs:
                 self.any_connection(*self.weighted(pairs, weights))
 
+    def feed(self, name: str) -> None:
+        """Join something to each channel of a layer that needs it."""
+        layer = self.layers[name]
+        if name in ("image", "error", "code", "recon") or layer.static or not layer.channels:
+            return
+        needed = {"mask": ("exc", "mask"), "product": ("exc", "inh"), "quotient": ("exc", "inh")}
+        needed["max_unpool"] = ("exc", "place")
+        for channel in needed.get(layer.type, ("exc",)):
+            self.any_connection(self.one_of(*self.layers), name, channel=channel)
+
     def any_connection(self, pre: str, post: str, **given: Any) -> None:
         """Add a connection between two layers, of a type that fits them."""
-        ends, back = (
-            (self.layers[pre].shape, self.layers[post].shape),
-            (self.layers[post].shape, self.layers[pre].shape),
-        )
-        owners = {n: (self.layers[c.pre].shape, self.layers[c.post].shape)
-                  for n, c in self.connections.items() if isinstance(c, Conv)}  # fmt: skip
-        of = {"clone": [n for n, shapes in owners.items() if shapes == ends],
-              "transpose": [n for n, shapes in owners.items() if shapes == back]}  # fmt: skip
-        fits = {"sparse": True, "conv": True, "identity": ends[0] == ends[1]}
-        names = list(self.layers)
-        has_potential = any(variable.name == "V" for variable in self.layers[pre].variables())
-        fits["potential"] = (
-            ends[0] == ends[1] and has_potential and not self.layers[pre].later
-            and names.index(pre) < names.index(post)
-        )  # fmt: skip
-        fits["background"] = ends[0][:2] == ends[1][:2] and ends[1][2] % (ends[0][2] + 1) == 0
-        fits["largest"] = ends[1] == (*ends[0][:2], 1)
-        fits |= {"pool": ends[0][2] == ends[1][2], **{kind: bool(found) for kind, found in of.items()}}
-        near = self.said(pre, post)
-        kind = self.type_of(Connection, near, [name for name, fit in fits.items() if fit])
+        fits, near = self.fitting(pre, post), self.said(pre, post)
+        kind = self.type_of(Connection, near, list(fits))
         name = kind.model_fields["type"].default
-        if name == "background":
-            given["copies"] = ends[1][2] // (ends[0][2] + 1)
-        if name in of:
-            given["of"] = self.one_of(*of[name])
-        self.connect(f"{name}{len(self.connections)}", kind, pre, post, **given)
+        self.connect(f"{name}{len(self.connections)}", kind, pre, post, **fits[name], **given)
+
+    def fitting(self, pre: str, post: str) -> dict[str, dict[str, Any]]:
+        """Return the types of connections that fit two layers, each with the keys that follow from these."""
+        first, second = self.layers[pre], self.layers[post]
+        same, names = first.shape == second.shape, list(self.layers)
+        features, copies = first.shape[2] + 1, second.shape[2] // (first.shape[2] + 1)
+        owners = [
+            (name, self.layers[one.pre].shape, self.layers[one.post].shape)
+            for name, one in self.connections.items()
+            if isinstance(one, Conv)
+        ]
+        of = {
+            "clone": [name for name, *ends in owners if ends == [first.shape, second.shape]],
+            "transpose": [name for name, *ends in owners if ends == [second.shape, first.shape]],
+        }
+        potential = any(variable.name == "V" for variable in first.variables()) and not first.later
+        fits = {
+            "sparse": True,
+            "conv": True,
+            "identity": same,
+            "potential": same and potential and names.index(pre) < names.index(post),
+            "background": first.shape[:2] == second.shape[:2] and second.shape[2] % features == 0,
+            "largest": second.shape == (*first.shape[:2], 1),
+            "pool": first.shape[2] == second.shape[2],
+            **{kind: bool(found) for kind, found in of.items()},
+        }
+        given: dict[str, dict[str, Any]] = {name: {} for name, fit in fits.items() if fit}
+        if "background" in given:
+            given["background"] = {"copies": copies}
+        return given | {kind: {"of": self.one_of(*found)} for kind, found in of.items() if found}
 
     def connect(self, name: str, kind: type[Connection], pre: str, post: str, **given: Any) -> None:
         """Add a connection, unless its geometry is refused."""
@@ -141,7 +152,7 @@ class Joining(Tables):
         given["patch"] = tuple(map(min, sizes, (rows, columns)))
         modes = ("extra_shared", "shared", "non_shared", "extra_non_shared")
         given["mode"] = self.weighted(
-            modes, [1 + self.wanted.weight(f"Conv.mode={mode}", set(), near) for mode in modes]
+            modes, [1 + self.weight(f"Conv.mode={mode}", set(), near) for mode in modes]
         )
         shape = Conv(**{**given, "init": Uniform()}).weights(self.layers).shape
         own = 0 if given["mode"].startswith("extra_") else self.batch
@@ -167,11 +178,13 @@ class Joining(Tables):
         pre, post = self.layers[given["pre"]].shape, self.layers[given["post"]].shape
         modes = ["non_shared", "extra_non_shared"] + ["shared", "extra_shared"] * (pre[:2] == post[:2])
         given["mode"] = self.weighted(
-            modes, [1 + self.wanted.weight(f"Sparse.mode={mode}", set(), near) for mode in modes]
+            modes, [1 + self.weight(f"Sparse.mode={mode}", set(), near) for mode in modes]
         )
         inner = given["mode"] in ("shared", "extra_shared")
         units, targets = (shape[2] if inner else int(np.prod(shape)) for shape in (pre, post))
         origin = self.one_of("probability", "in_degree", "out_degree", "number", "path")
+        sizes = {"in_degree": min(2, units), "out_degree": min(2, targets), "number": 2 * units}
+        number = 0  # of synapses, where it is known
         if origin == "path" or given["mode"].startswith("extra_"):
             more["per_slice"] = []
         if origin == "path" or given["pre"] != given["post"] or min(units, targets) < 3:
@@ -182,10 +195,11 @@ class Joining(Tables):
             path = self.folder / f"{self.rng.integers(2**60):x}.npz"
             matrix = sparse.random_array((units, targets), density=0.3, rng=self.rng) * 0.5
             sparse.save_npz(path, matrix.tocsr())
-            given["path"] = str(path)
+            given["path"], number = str(path), matrix.nnz
         else:
-            sizes = {"in_degree": min(2, units), "out_degree": min(2, targets), "number": 2 * units}
             given |= {origin: 0.4 if origin == "probability" else sizes[origin]}
+            ends = {"in_degree": targets, "out_degree": units, "number": 1}
+            number = sizes.get(origin, 0) * ends.get(origin, 0)
         if origin != "path" or self.chance(0.3):
             own = 0 if given["mode"].startswith("extra_") else self.batch
-            given["init"] = self.initial((0,), near, own)
+            given["init"] = self.initial((number,), near, own)

@@ -13,7 +13,10 @@ from functools import cache
 from itertools import combinations, product
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
+
 from petabatch.connections import Clone, Conv, Transpose
+from petabatch.errors import Problem
 from petabatch.spec.network import ConnectionOutput, LayerOutput, Network, Run
 from petabatch.spec.over_time import OverTime
 from petabatch.spec.parts import Connection, Layer, Probe
@@ -27,6 +30,10 @@ Pair = tuple[str, str]
 KINDS = ("layers", "connections", "probes")
 REFUSALS = 3
 """Refusals after which a word is no longer given to a type, or a pair to a part, that was never accepted."""
+LAST = 12
+"""Networks that are drawn around a pair, at most."""
+TOGETHER, TARGETS = 8, 12
+"""Words, and pairs of these, that a network is drawn around, at most."""
 VARIED = ("slices", "over_time", "sweep")
 """Words of a part of which a number varies."""
 
@@ -114,32 +121,71 @@ def pair(one: str, other: str) -> Pair:
 @cache
 def possible() -> Mapping[Where, frozenset[Pair]]:
     """Return the pairs that the tables have room for, whether `check` refuses them or not."""
-    layer, connection, probe = (
-        {one: _choices(one) for one in types(base)} for base in (Layer, Connection, Probe)
-    )
-    tables: list[Mapping[type[Any], list[Choice]]] = [layer, connection, probe]
-    tables += [{kind: _choices(kind)} for kind in (LayerOutput, ConnectionOutput)]
     run = _choices(Run) + _choices(Sweep) + [("sweep", {}), ("Output.flush", {})]
-    same = {
-        pair(a, b)
-        for table in [*tables, {Run: run}]
-        for choices in table.values()
-        for (a, on), (b, other) in combinations(choices, 2)
-        if _together(on, other)
-    }
-    of = [{word for choices in table.values() for word, _ in choices} for table in tables]
-    layers, connections, probes, layer_outputs, connection_outputs = of
-    views, owners = (
-        {w for kind in kinds for w, _ in connection[kind]} for kinds in ((Clone, Transpose), (Conv,))
-    )
-    beside = [(layers, layers), (layers, connections), (views, owners), (probes, layers),
-              (layer_outputs, layers), (connection_outputs, owners)]  # fmt: skip
-    everywhere, runs = set().union(*of), {word for word, _ in run}
+    same = {pair(a, b) for (a, on), (b, other) in combinations(run, 2) if _together(on, other)}
+    everywhere, runs = frozenset(hosts()), {word for word, _ in run}
+    of = {kind: frozenset(word for word, _ in _choices(kind)) for kind in _parts()}
+    beside = {(of[a], of[b]) for a, b in product(of, of) if _beside(a, b)}
     return {
-        "in one part": frozenset(same),
+        "in one part": frozenset(same.union(_in_one_part())),
         "in neighbours": frozenset(pair(a, b) for some, others in beside for a, b in product(some, others)),
         "elsewhere": frozenset(pair(a, b) for a, b in product(everywhere, everywhere | runs)),
     }
+
+
+@cache
+def _parts() -> Sequence[type[Any]]:
+    """Return the types of layers, connections and probes, and what is said of their output."""
+    return [
+        *(one for base in (Layer, Connection, Probe) for one in types(base)),
+        LayerOutput,
+        ConnectionOutput,
+    ]
+
+
+def _beside(one: type[Any], other: type[Any]) -> bool:
+    """Return whether the second type of part can be drawn beside the first one."""
+    if issubclass(one, Layer):
+        return issubclass(other, Layer | Connection | Probe | LayerOutput)
+    return issubclass(one, Conv) and issubclass(other, Clone | Transpose | ConnectionOutput)
+
+
+@cache
+def hosts() -> Mapping[str, Sequence[type[Any]]]:
+    """Return the types of parts that can have a word."""
+    found: dict[str, list[type[Any]]] = {}
+    for kind in _parts():
+        for word in dict.fromkeys(word for word, _ in _choices(kind)):
+            found.setdefault(word, []).append(kind)
+    return found
+
+
+@cache
+def _in_one_part() -> Mapping[Pair, Sequence[type[Any]]]:
+    """Return the types of parts that can have both words of a pair."""
+    found: dict[Pair, list[type[Any]]] = {}
+    for kind in _parts():
+        for both in {
+            pair(a, b) for (a, on), (b, other) in combinations(_choices(kind), 2) if _together(on, other)
+        }:
+            found.setdefault(both, []).append(kind)
+    return found
+
+
+def homes(where: Where, one: str, other: str) -> list[tuple[tuple[type[Any], str], ...]]:
+    """Return the types of parts in which two words can meet, with the words of each.
+
+    The second part is drawn beside, or apart from, the first one; in one part, it is the same.
+    """
+    if where == "in one part":
+        return [((kind, one), (kind, other)) for kind in _in_one_part().get(pair(one, other), ())]
+    ways = [(a, b) for a, b in ((one, other), (other, one)) if a in hosts() and b in hosts()]
+    return [
+        ((first, a), (second, b))
+        for a, b in ways
+        for first, second in product(hosts()[a], hosts()[b])
+        if where == "elsewhere" or _beside(first, second)
+    ]
 
 
 Choice = tuple[str, Mapping[Keys, str]]
@@ -153,20 +199,12 @@ def _choices(model: type[Any]) -> list[Choice]:
             (word, {("by",): word}) for word, _ in vocabulary(OverTime)
             if word != "OverTime.by=update" or "learn" in model.model_fields
         ]  # fmt: skip
-    own = type_word(model) if issubclass(model, Layer | Connection | Probe) else model.__name__
-    return found if model in (Run, Sweep) else [(own, {}), *found]
+    return found if model in (Run, Sweep) else [(own_word(model), {}), *found]
 
 
-@cache
-def hosts() -> Mapping[Pair, Sequence[str]]:
-    """Return the types of parts that can have both words of a pair."""
-    found: dict[Pair, list[str]] = {}
-    for base in (Layer, Connection, Probe):
-        for kind in types(base):
-            for (a, on), (b, other) in combinations(_choices(kind), 2):
-                if _together(on, other):
-                    found.setdefault(pair(a, b), []).append(type_word(kind))
-    return found
+def own_word(model: type[Any]) -> str:
+    """Return the word of a type of part."""
+    return type_word(model) if issubclass(model, Layer | Connection | Probe) else model.__name__
 
 
 def _by_part(network: Network) -> dict[str, set[str]]:
@@ -197,6 +235,8 @@ class Coverage:
         self.drawn = {stepper: {where: set[Pair]() for where in WHERE} for stepper in steppers}
         self._patience, self.tries = patience, Counter[tuple[Where, Pair]]()
         """How often a pair has been drawn without counting."""
+        self._aims = Counter[tuple[Where, Pair]]()
+        """How often a network has been drawn around a pair."""
         self.refusals: dict[tuple[Where, Pair], str] = {}
         """What `check` has said of a part, or of neighbours, that had a pair."""
         self._refused = Counter[Pair]()
@@ -224,6 +264,10 @@ class Coverage:
         beside = self._open["in neighbours"]
         return 2.0 * sum(len(beside.get(word, set()) & others) for word in some)
 
+    def wanted_twice(self, word: str) -> bool:
+        """Return whether a part is to have a word twice."""
+        return word in self._open["in one part"].get(word, set())
+
     def new(self, network: Network, said: Iterable[Spoken]) -> dict[Where, set[Pair]]:
         """Return the pairs of a network that are missing."""
         return {
@@ -239,6 +283,42 @@ class Coverage:
         for where, pairs in found.items():
             for one in pairs:
                 self._close(where, one)
+
+    def targets(self, rng: np.random.Generator) -> list[tuple[Where, Pair]]:
+        """Return pairs that have never been drawn, of few words, those around which fewest networks were.
+
+        A pair that `check` refuses is no longer among them after some attempts.
+        """
+        left = [
+            (where, (a, b))
+            for where, by_word in self._open.items() for a, others in by_word.items() for b in others
+            if a <= b and not self.tries[where, (a, b)] and not self._given_up(where, (a, b))
+        ]  # fmt: skip
+        if not left:
+            return []
+        some = [left[number] for number in rng.permutation(len(left))]
+        beside: dict[str, dict[str, float]] = {}
+        for where, (a, b) in some:
+            value = 1 / (1 + self._aims[where, (a, b)]) ** 2
+            for one, other in {(a, b), (b, a)}:
+                values = beside.setdefault(one, {})
+                values[other] = values.get(other, 0.0) + value
+        words = list(min(some, key=self._aims.__getitem__)[1])
+        while len(words) < TOGETHER:
+            score = Counter[str]()
+            for word in words:
+                score.update(beside[word])  # type: ignore[arg-type]
+            more = [word for word, _ in score.most_common() if word not in words]
+            if not more:
+                break
+            words.append(more[0])
+        found = sorted((one for one in some if {*one[1]} <= {*words}), key=self._aims.__getitem__)[:TARGETS]
+        self._aims.update(found)
+        return found
+
+    def _given_up(self, where: Where, one: Pair) -> bool:
+        aims = self._aims[where, one]
+        return aims >= LAST or (aims >= REFUSALS and self.reason(where, one) != "not drawn")
 
     def tried(self, found: Mapping[Where, set[Pair]]) -> None:
         """Count the pairs that a network had, whether they act or not."""
@@ -269,15 +349,26 @@ class Coverage:
         for other in beside:
             self.refusals.setdefault(("in one part", pair(word, other)), message)
 
-    def refuse_words(self, network: Network, less: Network, message: str) -> None:
-        """Take note of why `check` refuses words of a network: those that `less` has no more."""
+    def refuse_words(self, network: Network, less: Network, problem: Problem) -> None:
+        """Take note of why `check` refuses words of a network: those that `less` has no more.
+
+        Where it has the part no more, those are the words at the key of the problem.
+        """
+        message = problem.message.partition("\n")[0]
         had, left = _by_part(network), _by_part(less)
+        at_fault = {
+            one.said.word
+            for one in spoken(network)
+            if ".".join(map(str, (one.part, *one.said.path, ""))).startswith(f"{problem.key}.")
+        }
         for part, said in had.items():
-            for word in said - left.get(part, said):
+            kept = left.get(part, said - at_fault if problem.key.startswith(f"{part}.") else said)
+            for word in said - kept:
                 self.refuse_in(type_of(network, part), word, said - {word}, message)
-        near = met(network, spoken(network))["in neighbours"] - met(less, spoken(less))["in neighbours"]
-        for one in near:
-            self.refusals.setdefault(("in neighbours", one), message)
+        before, after = (met(one, spoken(one)) for one in (network, less))
+        for where in WHERE[1:]:
+            for one in before[where] - after[where]:
+                self.refusals.setdefault((where, one), message)
 
     def useless(self, own: str, word: str) -> bool:
         """Return whether a type of part is refused a word time and again, and never accepted with it."""
@@ -290,7 +381,7 @@ class Coverage:
         if where == "in one part":
             whys = [
                 next((self._why[own, word] for word in one if self.useless(own, word)), "")
-                for own in hosts().get(one, ())
+                for own in map(own_word, _in_one_part().get(one, ()))
             ]
             if whys and all(whys):
                 return f"refused: {whys[0]}"
