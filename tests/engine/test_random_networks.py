@@ -19,7 +19,8 @@ from petabatch.weights import Gabor, Uniform
 from support.random_networks.acting import Acting
 from support.random_networks.aiming import Aimed
 from support.random_networks.campaign import STEPPERS, Campaign
-from support.random_networks.pairs import Coverage, Pair, Spoken, Where, met, possible, spoken
+from support.random_networks.coverage import Coverage
+from support.random_networks.pairs import Pair, Spoken, Where, met, possible, spoken
 from support.random_networks.proofs import Proofs
 from support.random_networks.repairing import repaired
 from support.random_networks.seen import Seen

@@ -26,8 +26,9 @@ from petabatch.spec.network import Network
 from support.gpu_emulation import EmulatedGpu
 from support.random_networks.aiming import Aimed
 from support.random_networks.comparing import INVARIANTS, Reference
+from support.random_networks.coverage import Coverage
 from support.random_networks.missing_pairs import with_missing_pairs
-from support.random_networks.pairs import Coverage, Spoken, met, spoken
+from support.random_networks.pairs import Spoken, met, spoken
 from support.random_networks.proofs import Proofs
 from support.random_networks.real_ranks import checksum, on_real_ranks
 from support.random_networks.repairing import repaired

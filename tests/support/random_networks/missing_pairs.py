@@ -9,7 +9,8 @@ from typing import Any
 
 from petabatch.errors import TableError
 from petabatch.spec.network import Network
-from support.random_networks.pairs import Coverage, neighbours
+from support.random_networks.coverage import Coverage
+from support.random_networks.pairs import neighbours
 from support.random_networks.seen import Seen, keys_of
 from support.random_networks.tables import Tables
 from support.random_networks.values import drawn, values
