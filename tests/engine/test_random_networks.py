@@ -31,7 +31,7 @@ SHAPE = (3, 4, 2)
 
 
 def test_random_networks_are_the_same_under_all_steppers(tmp_path: Path) -> None:
-    campaign = Campaign(tmp_path, seed=90, share=-1.0)
+    campaign = Campaign(tmp_path, seed=99, share=-1.0)
     assert list(campaign.go(2)) == []
     assert all(campaign.counts[stepper] for stepper in STEPPERS)
 

@@ -24,14 +24,14 @@ class Aimed(Drawing):
 
     def __init__(self, seed: int, folder: Path, wanted: Wanted, pairs: Sequence[tuple[Where, Pair]]) -> None:
         super().__init__(seed, folder, wanted)
-        self._pairs = pairs
+        self._pairs, self.most = pairs, 2 if pairs else self.most
 
     def observe(self) -> None:
         """Have the pairs meet, and observe what there is then."""
         for where, pair in self._pairs:
             of_run = {word for word in pair if word not in hosts()}
             self.beside.setdefault(RUN, set()).update(of_run)
-            for word in {*pair} - of_run if of_run else ():
+            for word in sorted({*pair} - of_run) if of_run else ():
                 self._part(self.one_of(*hosts()[word]), {word})
             if found := homes(where, *pair):
                 (first, one), (second, other) = self.one_of(*found)
@@ -52,10 +52,11 @@ class Aimed(Drawing):
         later = {word for word in words if word in VARIED or word.startswith("OverTime.")}
         self.demanded = frozenset(words - later)
         varied, name = bool(later), beside or self.one_of(*self.layers)
+        found: str | None
         if issubclass(kind, Layer):
-            found = self._layer(kind, varied, beside or apart)
+            found = layer = self._layer(kind, varied, beside or apart)
             if beside is not None:
-                self._join(beside, found)
+                self._join(beside, layer)
         elif issubclass(kind, Connection):
             found = self._connection(kind, varied, beside, apart)
         elif issubclass(kind, Probe):
@@ -79,6 +80,7 @@ class Aimed(Drawing):
                 return name
         name = f"{kind.model_fields['type'].default}{len(self.layers)}"
         for _ in range(_TRIES):
+            self.layers.pop(name, None)
             self.layer(name, kind, self.one_of(*self.shapes))
             if self._has(name, varied):
                 break
@@ -107,6 +109,7 @@ class Aimed(Drawing):
             self._room(kind, beside or self.one_of(*self.layers))
             name, places = f"{what}{len(self.connections)}", self._places(what, beside)
         for _ in range(_TRIES if places else 0):
+            self.connections.pop(name, None)
             pre, post = self.one_of(*places)
             given = self.fitting(pre, post)[what] | ({"of": beside} if beside in self.connections else {})
             self.connect(name, kind, pre, post, **given)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import numpy as np
 
@@ -24,12 +24,15 @@ from support.random_networks.pairs import (
     types_with,
 )
 from support.random_networks.values import drawn
+from support.random_networks.words import Said, words
 
 REFUSALS = 3
 """Refusals after which a word is no longer given to a type, or a pair to a part, that was never accepted."""
-LAST = 12
-"""Networks that are drawn around a pair, at most."""
-TOGETHER, TARGETS = 8, 12
+ATTEMPTS, LAST = 5, 12
+"""Networks that are drawn around a pair that `check` refuses, and around any, at most."""
+AMPLE = 60_000
+"""Pairs that have never been drawn of which any network has many."""
+TOGETHER, TARGETS = 6, 12
 """Words, and pairs of these, that a network is drawn around, at most."""
 
 
@@ -43,6 +46,8 @@ class Coverage:
         """How often a pair has been drawn without counting."""
         self._aims = Counter[tuple[Where, Pair]]()
         """How often a network has been drawn around a pair."""
+        self._targets: list[tuple[Where, Pair]] = []
+        """Pairs around which the present network is drawn."""
         self.refusals: dict[tuple[Where, Pair], str] = {}
         """What `check` has said of a part, or of neighbours, that had a pair."""
         self._refused = Counter[Pair]()
@@ -93,38 +98,41 @@ class Coverage:
     def targets(self, rng: np.random.Generator) -> list[tuple[Where, Pair]]:
         """Return pairs that have never been drawn, of few words, those around which fewest networks were.
 
-        A pair that `check` refuses is no longer among them after some attempts.
+        There are none while any network has many such pairs. A pair that `check` refuses is no longer among
+        them after some attempts.
         """
         left = [
             (where, (a, b))
             for where, by_word in self._open.items() for a, others in by_word.items() for b in others
             if a <= b and not self.tries[where, (a, b)] and not self._given_up(where, (a, b))
         ]  # fmt: skip
-        if not left:
+        if not left or len(left) > AMPLE:
+            self._targets = []
             return []
+        left.sort()
         some = [left[number] for number in rng.permutation(len(left))]
-        beside: dict[str, dict[str, float]] = {}
+        beside: dict[str, Counter[str]] = {}
         for where, (a, b) in some:
             value = 1 / (1 + self._aims[where, (a, b)]) ** 2
-            for one, other in {(a, b), (b, a)}:
-                values = beside.setdefault(one, {})
-                values[other] = values.get(other, 0.0) + value
+            for one, other in dict.fromkeys([(a, b), (b, a)]):
+                beside.setdefault(one, Counter[str]())[other] += value  # type: ignore[assignment]
         words = list(min(some, key=self._aims.__getitem__)[1])
         while len(words) < TOGETHER:
             score = Counter[str]()
             for word in words:
-                score.update(beside[word])  # type: ignore[arg-type]
+                score.update(beside[word])
             more = [word for word, _ in score.most_common() if word not in words]
             if not more:
                 break
             words.append(more[0])
         found = sorted((one for one in some if {*one[1]} <= {*words}), key=self._aims.__getitem__)[:TARGETS]
         self._aims.update(found)
+        self._targets = found
         return found
 
     def _given_up(self, where: Where, one: Pair) -> bool:
         aims = self._aims[where, one]
-        return aims >= LAST or (aims >= REFUSALS and self.reason(where, one) != "not drawn")
+        return aims >= LAST or (aims >= ATTEMPTS and self.reason(where, one) != "not drawn")
 
     def tried(self, found: Mapping[Where, set[Pair]]) -> None:
         """Count the pairs that a network had, whether they act or not."""
@@ -158,22 +166,25 @@ class Coverage:
     def refuse_words(self, network: Network, less: Network, problem: Problem) -> None:
         """Take note of why `check` refuses words of a network: those that `less` has no more.
 
-        Where it has the part no more, those are the words at the key of the problem.
+        Where `less` lacks the whole part, the words at the key of the problem are refused in it.
         """
         message = problem.message.partition("\n")[0]
-        had, left = _by_part(network), _by_part(less)
-        at_fault = {
-            one.said.word
-            for one in spoken(network)
-            if ".".join(map(str, (one.part, *one.said.path, ""))).startswith(f"{problem.key}.")
-        }
-        for part, said in had.items():
-            kept = left.get(part, said - at_fault if problem.key.startswith(f"{part}.") else said)
-            for word in said - kept:
-                self.refuse_in(type_of(network, part), word, said - {word}, message)
-        before, after = (met(one, spoken(one)) for one in (network, less))
-        for where in WHERE[1:]:
-            for one in before[where] - after[where]:
+        gone = set[str]()
+        for part, before, after in _changed(network, less):
+            left = {one.word for one in after}
+            lost = {one.word for one in before if drawn(one.word)} - left
+            gone |= lost
+            if not after:
+                at = [".".join(map(str, (part, *one.path, ""))) for one in before]
+                lost &= {
+                    one.word
+                    for one, path in zip(before, at, strict=True)
+                    if path.startswith(f"{problem.key}.")
+                }
+            for word in lost:
+                self.refuse_in(type_of(network, part), word, {one.word for one in before} - {word}, message)
+        for where, one in self._targets:
+            if not gone.isdisjoint(one):
                 self.refusals.setdefault((where, one), message)
 
     def useless(self, own: str, word: str) -> bool:
@@ -208,3 +219,25 @@ def _by_part(network: Network) -> dict[str, set[str]]:
         if part.partition(".")[0] in KINDS and drawn(said.word):
             found.setdefault(part, set()).add(said.word)
     return found
+
+
+def _changed(network: Network, less: Network) -> Iterator[tuple[str, list[Said], list[Said]]]:
+    """Yield the parts that are others, or vary in others of their numbers, with what is said of them."""
+    for kind in KINDS:
+        for name, part in getattr(network, kind).items():
+            other = getattr(less, kind).get(name)
+            both = [_varied(one, f"{kind}.{name}") for one in (network, less)]
+            if other is not part or both[0] != both[1]:
+                after = [] if other is None else [*words(other), *both[1]]
+                yield f"{kind}.{name}", [*words(part), *both[0]], after
+
+
+def _varied(network: Network, part: str) -> list[Said]:
+    """Return the ways in which numbers of a part vary."""
+    sweep = {} if network.sweep is None else network.sweep.columns
+    ways = {"slices": network.slices, "over_time": network.over_time, "sweep": sweep}
+    return [
+        Said(way, (), False)
+        for way, paths in ways.items()
+        if any(one.startswith(f"{part}.") for one in paths)
+    ]

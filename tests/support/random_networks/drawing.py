@@ -54,6 +54,8 @@ class Drawing(Joining):
         """Begin with nothing; files that the network names are made in `folder`."""
         super().__init__(seed, folder, wanted or Nothing())
         self.phases = self.one_of("none", "all", "some")
+        self.most = 5
+        """Layers around the sparse code, at most."""
         self.beside = dict[str, set[str]]()
         """Words that are to be said of parts when these are drawn: of their output, and how they vary."""
         down, channels = int(self.rng.integers(1, 4)), int(self.rng.integers(1, 4))
@@ -71,7 +73,7 @@ class Drawing(Joining):
             if alone or self.chance(0.85):
                 self.loop()
             if not alone:
-                for _ in range(int(self.rng.integers(1, 6))):
+                for _ in range(int(self.rng.integers(1, self.most + 1))):
                     kind, shape = self.type_of(Layer), self.one_of(*self.shapes)
                     self.layer(f"{kind.model_fields['type'].default}{len(self.layers)}", kind, shape)
                 self.join()
