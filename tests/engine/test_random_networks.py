@@ -41,7 +41,7 @@ def test_a_stepper_that_differs_is_found(tmp_path: Path, monkeypatch: pytest.Mon
 
     def wrong(self: Any, *arguments: Any) -> None:
         update(self, *arguments)
-        arguments[-1][...] *= 1.001
+        arguments[-1][...] *= 1.0001
 
     monkeypatch.setattr(Linear, "update", wrong)
     found = next(Campaign(tmp_path, seed=0, share=-1.0).go(8))
