@@ -164,6 +164,11 @@ class Link:
         coarse, fine = (p.y.coarse, p.x.coarse, p.features), (p.y.fine, p.x.fine, p.channels)
         return (coarse, fine) if self.scatter else (fine, coarse)
 
+    def with_features(self, pre: int, post: int) -> Link:
+        """Return the same link between layers with other numbers of features."""
+        features, channels = (pre, post) if self.scatter else (post, pre)
+        return Link(replace(self.patches, features=features, channels=channels), self.scatter)
+
     def with_margin(self, wanted: bool) -> Link:
         """Return the same link with or without the patches of units beyond the edge of the coarse layer."""
         y, x = (

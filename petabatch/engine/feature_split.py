@@ -1,35 +1,69 @@
 """Feature parallelism: a rank's part of the features as a smaller network, and sums over the parts.
 
-Each rank of a group has nf / F features of the split layers. What leaves a split layer is a partial sum; the
-parts are added where they arrive, in the order of ranks, so that the bits depend on F alone.
+Each rank of a group has nf / F features of the split layers. Between layers, features are gathered, cut out
+or summed as `network/shares.py` says; sums are in the order of ranks, so that the bits depend on F alone.
 """
 
 from __future__ import annotations
 
-from petabatch.engine.split import Split, portion
-from petabatch.network.feature_range import FeatureRange
-from petabatch.network.features import split_layers
+import numpy as np
+
+from petabatch.engine.split import Cut, Split, portion, weights_of_part
+from petabatch.network.build import part_of_features
+from petabatch.network.graph import Part
 from petabatch.network.plan import Plan
+from petabatch.network.shares import side, split_layers
 from petabatch.parallel.comm import Comm
 from petabatch.spec.network import Network, Parallel
-from petabatch.spec.parts import Connection
+from petabatch.spec.parts import Connection, Reading
+from petabatch.variable import Array, host, module_of
+
+FEATURES = 2
+"""The axis of the features of a layer."""
 
 
 class FeatureSplit(Split):
     """A part of the features, with the weights of these."""
 
     def __init__(self, whole: Plan, group: Comm) -> None:
-        network = whole.graph.network
+        network, part = whole.graph.network, Part(group.rank, group.size)
         layers = split_layers(network)
-        super().__init__(whole, group, layers, _part(network, layers, group))
+        own = part_of_features(whole.graph, _part(network, layers, group), part)
+        super().__init__(whole, group, layers, own)
 
     def of(self, plan: Plan) -> FeatureSplit:
         """Return the same part of another network."""
         return FeatureSplit(plan, self.group)
 
-    def joins(self, pre: str, post: str) -> bool:
-        """Return whether what a connection delivers is a partial sum over features."""
-        return pre in self.layers and post not in self.layers
+    def fitted(self, activity: Array, features: int, tag: int) -> Array:
+        """Return as many features of an activity, `[lanes, ny, nx, nf]`: those of all ranks, or of this one.
+
+        Gathering them is collective for each `tag`.
+        """
+        there = activity.shape[-1]
+        if features == there:
+            return activity
+        size = min(features, there)
+        cut = Cut(FEATURES, size, size)
+        if features > there:
+            return self._whole_of(activity, cut, tag)
+        return module_of(activity).ascontiguousarray(cut.part(activity, self.group.rank))
+
+    def through(self, read: Reading, connection: str, activity: Array, tag: int) -> Array:
+        """Return what a connection delivers of all of a layer; collective for each `tag`."""
+        graph = self.plan.graph
+        share, features = graph.shares.get(connection), self.whole_plan.graph.network.layers
+        if share is None:
+            return read.through(connection, activity)
+        via = graph.network.connections[connection]
+        if share.takes == "own":
+            activity = self.fitted(activity, graph.part.size(features[via.pre].shape[2]), tag)
+        delivered = read.through(connection, activity)
+        if share.gives == "sum":
+            total = np.empty(delivered.shape, delivered.dtype)
+            self.group.add_parts(np.ascontiguousarray(host(delivered)), total, tag)
+            return module_of(delivered).asarray(total)
+        return self.fitted(delivered, features[via.post].shape[2], tag)
 
 
 def _part(network: Network, split: frozenset[str], group: Comm) -> Network:
@@ -43,29 +77,11 @@ def _part(network: Network, split: frozenset[str], group: Comm) -> Network:
             layers[name] = layer.model_copy(update={"shape": (ny, nx, nf // group.size), "start": start})
     connections: dict[str, Connection] = {}
     for name, connection in network.connections.items():
-        ends = connection.pre in split, connection.post in split
-        if connection.operation == "copy" and ends[0] != ends[1]:
-            connections[name] = _range(connection, network.layers[connection.post].shape[2], ends[0], group)
-            continue
-        if connection.owner is not None and any(ends):
-            axis = -4 if ends[0] else -1  # of the features of the pre or of the post layer
-            init, learn = portion(connection.owner.init, axis, group), connection.owner.learn
-            if learn is not None:
-                starts = {key: portion(one, axis, group) for key, one in learn.starts.values()}
-                learn = learn.model_copy(update=starts)
-            connection = connection.model_copy(update={"init": init, "learn": learn})
         connections[name] = connection
+        owner = connection.owner
+        split_by = "" if owner is None else side(owner, split)
+        if owner is None or not split_by:
+            continue
+        axis = -4 if split_by == "pre" else -1
+        connections[name] = weights_of_part(connection, axis, group)
     return network.model_copy(update={"layers": layers, "connections": connections, "parallel": Parallel()})
-
-
-def _range(connection: Connection, features: int, gathers: bool, group: Comm) -> FeatureRange:
-    """Return the part of an identity from a split layer (`gathers`) or to one of these features."""
-    count = features // group.size
-    given = {name: getattr(connection, name) for name in Connection.model_fields}
-    return FeatureRange(
-        **given,
-        first=group.rank * count,
-        count=count,
-        features=features if gathers else count,
-        variable=connection.carries,
-    )

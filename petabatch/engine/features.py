@@ -40,8 +40,11 @@ class Features(Protocol):
     def of(self, plan: Plan) -> Features:
         """Return the same of the slices of another network, which has as many parts."""
 
-    def joins(self, pre: str, post: str) -> bool:
-        """Return whether what a connection delivers is a partial sum over features."""
+    def fitted(self, activity: Array, features: int, tag: int) -> Array:
+        """Return as many features of an activity, `[lanes, ny, nx, nf]`: those of all ranks, or of this one.
+
+        Gathering them is collective for each `tag`.
+        """
 
     def learners(self, comm: Comm) -> Comm:
         """Return the ranks over which what weights learn from is summed; `comm` have other slices."""
@@ -63,6 +66,9 @@ class Features(Protocol):
 
     def add_shares(self, share: np.ndarray, total: np.ndarray, tag: int) -> None:
         """Set `total` to the sum of what each rank of the group measures; collective for each `tag`."""
+
+    def add_tiles(self, part: Array, tag: int) -> None:
+        """Set an array to its sum over the tiles of these slices; collective for each `tag`."""
 
     def norms(self, probe: str, plan: Plan) -> Mapping[str, Sequence[Term]]:
         """Return this rank's terms of what a probe of a plan sums up; raises NotSuitable if it is no sum."""
@@ -106,9 +112,9 @@ class AllFeatures:
         """Return all features of another network."""
         return AllFeatures(plan)
 
-    def joins(self, pre: str, post: str) -> bool:
-        """No sum is partial."""
-        return False
+    def fitted(self, activity: Array, features: int, tag: int) -> Array:
+        """Return all features."""
+        return activity
 
     def learners(self, comm: Comm) -> Comm:
         """Return the ranks with other slices."""
@@ -137,6 +143,9 @@ class AllFeatures:
     def add_shares(self, share: np.ndarray, total: np.ndarray, tag: int) -> None:
         """Copy what is measured of the whole."""
         total[...] = share
+
+    def add_tiles(self, part: Array, tag: int) -> None:
+        """Leave it, there is one tile."""
 
     def norms(self, probe: str, plan: Plan) -> Mapping[str, Sequence[Term]]:
         """Return all terms."""

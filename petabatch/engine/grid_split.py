@@ -48,9 +48,9 @@ class GridSplit:
         rows = self._rows.of(plan)
         return GridSplit(rows, self._features.of(rows.plan), self.group)
 
-    def joins(self, pre: str, post: str) -> bool:
-        """Return whether what a connection delivers is a partial sum over features."""
-        return self._features.joins(pre, post)
+    def fitted(self, activity: Array, features: int, tag: int) -> Array:
+        """Return as many features of an activity: those of all ranks with this tile, or of this one."""
+        return self._features.fitted(activity, features, tag)
 
     def learners(self, comm: Comm) -> Comm:
         """Return the ranks with the same features, of all tiles and slices."""
@@ -82,6 +82,10 @@ class GridSplit:
         self._features.add_shares(share, of_tile, tag)
         self._rows.add_shares(of_tile, total, tag)
 
+    def add_tiles(self, part: Array, tag: int) -> None:
+        """Set an array to its sum over tiles; collective for each `tag`."""
+        self._rows.add_tiles(part, tag)
+
     def norms(self, probe: str, plan: Plan) -> Mapping[str, Sequence[Term]]:
         """Return this rank's terms; those of layers that are not split are on the first rank of a tile."""
         return self._features.norms(probe, plan)
@@ -94,8 +98,11 @@ class GridSplit:
     def all_of(
         self, connection: str, arrays: Mapping[str, Array], tag: int = 0
     ) -> Iterator[Mapping[str, Array]]:
-        """Have arrays of a connection, of all features, within the block, then write this rank's part."""
-        with self._features.all_of(connection, arrays, tag) as found:
+        """Have arrays of a connection as a whole within the block, then write this rank's part."""
+        with (
+            self._features.all_of(connection, arrays, tag) as of_tile,
+            self._rows.all_of(connection, of_tile, tag) as found,
+        ):
             yield found
 
     def part(self, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

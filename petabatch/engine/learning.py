@@ -11,9 +11,10 @@ from petabatch.engine.finite import assert_finite, changed_by_updates
 from petabatch.engine.signals import Signals
 from petabatch.engine.state import refresh
 from petabatch.engine.steppers import Stepper
-from petabatch.engine.weight_update import change, normalise
+from petabatch.engine.weight_update import ACTIVE, SUMMED, change, normalise
 from petabatch.network.plan import Plan
 from petabatch.spec.parts import StepContext
+from petabatch.weight_mode import over_positions
 
 
 class LaneLearning:
@@ -45,12 +46,16 @@ class LaneLearning:
         for update in due:
             if not update.reduced:
                 mine, slices = signals.learning[update.name], self._ctx.slices
+                shared = over_positions(graph.plastic[update.name].mode)
+                for kind in SUMMED if shared else (ACTIVE,):
+                    if kind in mine:
+                        signals.features.add_tiles(mine[kind], signals.tag)
                 number, xp = update.update(step), self._ctx.xp
-                change(whole, signals.features, update.name, mine, {}, number, 1, slices, xp)
+                change(whole, signals.features, update.name, mine, {}, number, 1, slices, xp, signals.tag)
                 changed.add(update.name)
         if changed:
             for name in normalise(
-                graph, signals.features, signals.arrays, self._ctx.xp, changed, self._ctx.slices[0]
+                graph, signals.features, signals.arrays, self._ctx.xp, changed, signals.tag
             ):
                 self._check(name, step)
                 refresh(graph, signals.arrays, signals.kernels, name)

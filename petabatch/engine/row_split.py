@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from petabatch.engine.split import Split, portion
+from petabatch.engine.split import Split, portion, weights_of_part
 from petabatch.geometry import Axis, Patches
+from petabatch.network.build import build
 from petabatch.network.plan import Plan
 from petabatch.network.tiles import with_overlap
 from petabatch.parallel.comm import Comm
@@ -22,8 +23,9 @@ from petabatch.parallel.grid import Grid
 from petabatch.parallel.neighbours import added, surrounded
 from petabatch.spec.images import ImageStream, Shown
 from petabatch.spec.network import Network, Parallel
-from petabatch.spec.parts import Layer, Source
+from petabatch.spec.parts import Connection, Layer, Source
 from petabatch.variable import Array
+from petabatch.weight_mode import over_positions
 
 
 class RowSplit(Split):
@@ -31,7 +33,7 @@ class RowSplit(Split):
 
     def __init__(self, whole: Plan, place: Grid) -> None:
         network, group = whole.graph.network, place.group
-        super().__init__(whole, group, frozenset(network.layers), _tile(network, group))
+        super().__init__(whole, group, frozenset(network.layers), build(_tile(network, group)))
         self.terms, self._place, self.tiles = group.size, place, group
 
     def of(self, plan: Plan) -> RowSplit:
@@ -41,6 +43,13 @@ class RowSplit(Split):
     def learners(self, comm: Comm) -> Comm:
         """Return all ranks: each has a part of what a slice learns from."""
         return self._place.world
+
+    def add_tiles(self, part: Array, tag: int) -> None:
+        """Set an array to its sum over tiles, in their order; collective for each `tag`."""
+        mine = np.ascontiguousarray(part)
+        total = np.empty_like(mine)
+        self.group.add_parts(mine, total, tag)
+        part[...] = total
 
     def surrounded(self, fine: Array, p: Patches, tag: int) -> tuple[Array, Patches]:
         """Return a layer with the rows of the next tiles that patches reach, and their geometry on it.
@@ -167,5 +176,13 @@ def _tile(network: Network, group: Comm) -> Network:
         if layer.images is not None:
             changed["source"] = _TileSource(whole=layer.images.source, part=group.rank, parts=group.size)
         layers[name] = layer.model_copy(update=changed)
+    connections = {name: _of_tile(connection, group) for name, connection in network.connections.items()}
     rest = Parallel(features=network.parallel.features)  # which split what is left
-    return network.model_copy(update={"layers": layers, "parallel": rest})
+    return network.model_copy(update={"layers": layers, "connections": connections, "parallel": rest})
+
+
+def _of_tile(connection: Connection, group: Comm) -> Connection:
+    """Return a connection with the weights of the positions of a tile, if each has its own."""
+    if connection.owner is None or over_positions(connection.owner.mode):
+        return connection
+    return weights_of_part(connection, 0, group)

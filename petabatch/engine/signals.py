@@ -42,7 +42,7 @@ class Signals:
 
         Messages to ranks that share its slices have the `tag`, which is the lane's own.
         """
-        self._tag = tag
+        self.tag = tag
         self.graph, self.kernels, self.arrays = graph, kernels, arrays
         self.margins, self.features = margins, features
 
@@ -109,14 +109,60 @@ class Signals:
         def arrival(step: int) -> Array:
             seen = step - edge.lookback
             if connection.carries != "A":
-                carried = self.arrays[f"layers/{pre}/{connection.carries}"]
-                return connection.deliver(self.kernels, wiring, carried, "zero", None)
+                carried = taken(self.arrays[f"layers/{pre}/{connection.carries}"])
+                return given(connection.deliver(self.kernels, wiring, carried, "zero", None))
             patches = {**weights(), "step": step} if pending else weights()
-            return self._delivered(edge.name, history.at(seen), self._border(pre, seen), patches)
+            activity = taken(history.at(seen))
+            return given(self._delivered(edge.name, activity, self._border(pre, seen), patches))
 
-        if self.features.joins(pre, connection.post):
-            return lambda step: self.features.add(arrival(step))
+        taken, given = self._shared(edge)
         return arrival
+
+    def _shared(self, edge: Edge) -> tuple[Callable[[Array], Array], Callable[[Array], Array]]:
+        """Return what makes the features that a connection takes, and what makes of those it gives the input.
+
+        Collective, where layers are split by features.
+        """
+        share, tag, part = self.graph.shares.get(edge.name), self.tag, self.graph.part
+        if share is None:
+            return (lambda activity: activity,) * 2
+        features, layers, c = self.features, self.graph.network.layers, edge.connection
+        pre, post = layers[c.pre].shape[2], layers[c.post].shape[2]
+        takes = pre * part.parts if share.gathers else part.size(pre) if share.cuts else pre
+
+        def given(delivered: Array) -> Array:
+            whole = features.add(delivered) if share.gives == "sum" else delivered
+            return features.fitted(whole, post, tag)
+
+        return lambda activity: features.fitted(activity, takes, tag), given
+
+    def potential(self, layer: str) -> Callable[[int], Array | None]:
+        """Return the function of the step of the potential to reset a layer to; None is the initial one.
+
+        Collective, where it is of features that other ranks have.
+        """
+        source, layers = self.graph.network.layers[layer].reset_to, self.graph.network.layers
+        if source is None:
+            return lambda step: None
+        features, tag, own = self.features, self.tag, layers[layer].shape[2]
+        if f"layers/{source}/V" in self.arrays:
+            return lambda step: features.fitted(self.arrays[f"layers/{source}/V"], own, tag)
+        history = History(self.arrays[f"layers/{source}/A"])
+        lookback = self.graph.reset_lookback(source, layer)
+        return lambda step: features.fitted(history.at(step - lookback), own, tag)
+
+    def ends(self, connection: str, against: str, step: int) -> tuple[Array, Array]:
+        """Return the activities whose product the weights of a connection learn from: of their features.
+
+        Collective, where layers are split by features.
+        """
+        link, c = self.graph.wirings[connection].link, self.graph.network.connections[connection]
+        assert link is not None
+        activities = self.histories[c.pre].at(step - c.delay), self.histories[against].at(step)
+        sizes = (shape[2] for shape in link.shapes)
+        fitted = self.features.fitted
+        pre, post = (fitted(a, size, self.tag) for a, size in zip(activities, sizes, strict=True))
+        return pre, post
 
     def _delivered(self, name: str, activity: Array, border: Border, patches: Any) -> Array:
         """Return what a connection delivers of an activity to the post layer, as much as there is here."""
@@ -128,11 +174,11 @@ class Signals:
         if link.scatter:
             p = self.features.overlapping(whole)
         else:
-            activity, p = self.features.surrounded(activity, whole, self._tag)
+            activity, p = self.features.surrounded(activity, whole, self.tag)
         if p is not whole:
             wiring = replace(wiring, link=replace(link, patches=p))
         found = connection.deliver(self.kernels, wiring, activity, border, patches)
-        return self.features.own_rows(found, whole, self._tag) if link.scatter else found
+        return self.features.own_rows(found, whole, self.tag) if link.scatter else found
 
     def _border(self, layer: str, step: int) -> Border:
         """Return what connections see beyond the edge of a layer, at the activity of `step`."""
@@ -167,12 +213,13 @@ class Signals:
         )
         assert rule is not None
         assert link is not None
-        pre = self.histories[connection.pre].at(step - connection.delay)
-        post = self.histories[against].at(step)
+        known_already = known(step, name, connection.pre, against, rule, into["product"], into.get("counts"))
+        if known_already and "active" not in into:
+            return
+        pre, post = self.ends(name, against, step)
         beyond = self._border(connection.pre, step - connection.delay)
-
-        if not known(step, name, connection.pre, against, rule, into["product"], into.get("counts")):
-            fine, p = self.features.surrounded(post if link.scatter else pre, link.patches, self._tag)
+        if not known_already:
+            fine, p = self.features.surrounded(post if link.scatter else pre, link.patches, self.tag)
             ends = (pre, fine) if link.scatter else (fine, post)
 
             def product(a: Array, b: Array, beyond: Border) -> Array:

@@ -16,13 +16,12 @@ import numpy as np
 
 from petabatch.engine.recorder import Record
 from petabatch.geometry import Patches
-from petabatch.network.build import build
+from petabatch.network.graph import Graph
 from petabatch.network.method import of_part
 from petabatch.network.plan import Plan, schedule
 from petabatch.parallel.comm import Comm, Serial
 from petabatch.spec.compiled import Term
-from petabatch.spec.network import Network
-from petabatch.spec.parts import Reading
+from petabatch.spec.parts import Connection, Reading
 from petabatch.spec.weights import Initial
 from petabatch.variable import Array, host, module_of
 
@@ -60,15 +59,15 @@ class Split:
     terms = 1
     """Products of a slice that an exact sum adds up, in different ranks."""
 
-    def __init__(self, whole: Plan, group: Comm, layers: frozenset[str], network: Network) -> None:
-        """Take the layers that are split, and the network of this rank."""
+    def __init__(self, whole: Plan, group: Comm, layers: frozenset[str], own: Graph) -> None:
+        """Take the layers that are split, and the graph of this rank."""
         self.group = group
         self.tiles: Comm = Serial()
         self.adders: Comm = group
         self.layers = layers
         self.whole_plan = whole
         self.writes = group.rank == 0
-        part = schedule(build(network))
+        part = schedule(own)
         # What depends on sizes is that of the whole, so that all ranks meet at the same steps and keep the
         # same arrays.
         outermost = whole.whole or whole
@@ -86,9 +85,9 @@ class Split:
             name: _cut(shapes[0][name].shape, shapes[1][name].shape, group.size) for name in shapes[0]
         }
 
-    def joins(self, pre: str, post: str) -> bool:
-        """Return whether what a connection delivers is a partial sum."""
-        return False
+    def fitted(self, activity: Array, features: int, tag: int) -> Array:
+        """Return all features, which each rank has."""
+        return activity
 
     def learners(self, comm: Comm) -> Comm:
         """Return the ranks over which what weights learn from is summed; `comm` have other slices."""
@@ -119,6 +118,9 @@ class Split:
         """Set `total` to the sum of what each rank has of a measurement; collective for each `tag`."""
         self.group.add_parts(share, total, tag)
 
+    def add_tiles(self, part: Array, tag: int) -> None:
+        """Leave it, there is one tile."""
+
     def norms(self, probe: str, plan: Plan) -> Mapping[str, Sequence[Term]]:
         """Return this rank's terms: norms of layers that all ranks hold are summed up on the first."""
         network = (plan.whole or self.whole_plan).graph.network
@@ -131,6 +133,12 @@ class Split:
     def reading(self, read: Reading, tag: int) -> Reading:
         """Return what a probe sees of whole layers; what it reads is collective for each `tag`."""
         return _WholeReading(self, read, tag)
+
+    def through(self, read: Reading, connection: str, activity: Array, tag: int) -> Array:
+        """Return what a connection delivers of all of a layer; collective for each `tag`."""
+        via = self.plan.graph.network.connections[connection]
+        delivered = read.through(connection, self.part_of_layer(via.pre, activity))
+        return self.layer(via.post, delivered, tag)
 
     def layer(self, name: str, part: Array, tag: int) -> Array:
         """Return a whole layer, `[lanes, ny, nx, nf]`, from the parts of all ranks; collective."""
@@ -237,6 +245,17 @@ def portion(whole: Initial, axis: int, group: Comm) -> Portion:
     return kind(per_slice=whole.per_slice, whole=whole, axis=axis, part=group.rank, parts=group.size)
 
 
+def weights_of_part(connection: Connection, axis: int, group: Comm) -> Connection:
+    """Return a connection that owns weights with this rank's part of them along an axis."""
+    owner = connection.owner
+    assert owner is not None
+    init, learn = portion(owner.init, axis, group), owner.learn
+    if learn is not None:
+        starts = {key: portion(one, axis, group) for key, one in learn.starts.values()}
+        learn = learn.model_copy(update=starts)
+    return connection.model_copy(update={"init": init, "learn": learn})
+
+
 class _WholeReading:
     """A probe's view of whole layers, gathered from the parts of the ranks of a group."""
 
@@ -248,13 +267,7 @@ class _WholeReading:
         return self._split.layer(layer, self._read(layer, variable), self._tag)
 
     def through(self, connection: str, activity: Array) -> Array:
-        split, via = self._split, self._split.plan.graph.network.connections[connection]
-        delivered = self._read.through(connection, split.part_of_layer(via.pre, activity))
-        if split.joins(via.pre, via.post):
-            total = np.empty(delivered.shape, delivered.dtype)
-            split.group.add_parts(np.ascontiguousarray(host(delivered)), total, self._tag)
-            return module_of(delivered).asarray(total)
-        return split.layer(via.post, delivered, self._tag)
+        return self._split.through(self._read, connection, activity, self._tag)
 
 
 def _cut(whole: Sequence[int], part: Sequence[int], ranks: int) -> Cut | None:

@@ -16,7 +16,8 @@ from petabatch.spec.part_errors import calling
 from petabatch.spec.parts import WeightOwner
 from petabatch.variable import Array
 
-SUMMED = ("product", "counts", "active")
+ACTIVE = "active"
+SUMMED = ("product", "counts", ACTIVE)
 """What an update needs of the slices: pre times post, the rule's counts, how often features were active."""
 
 
@@ -30,8 +31,9 @@ def change(
     slices: int,
     owners: Sequence[int],
     xp: Any,
+    tag: int = 0,
 ) -> None:
-    """Change the weights of connection `name` in place by update number `update`.
+    """Change the weights of connection `name` in place by update number `update`; collective for each `tag`.
 
     `graph` is that of all features, which an update that couples features gathers. `mine` holds the
     connection's arrays by their names; `sums` those of `SUMMED` over `slices` slices, which are in `mine`
@@ -41,9 +43,7 @@ def change(
     assert owner.learn is not None
     with ExitStack() as stack:
         if learns_together(owner) or features.cuts_patches(name):
-            mine, sums = (
-                stack.enter_context(features.all_of(name, arrays, owners[0])) for arrays in (mine, sums)
-            )
+            mine, sums = (stack.enter_context(features.all_of(name, arrays, tag)) for arrays in (mine, sums))
         sums = {**mine, **sums}
         weights = mine["weights"]
         with calling(owner.learn, f"connections.{name}.learn"):
@@ -53,7 +53,7 @@ def change(
 
             decorrelate(weights, owner.decorrelate, multiply if xp is np else xp.matmul)
         if "usage" in mine:
-            mine["usage"][...] = sums["active"]
+            mine["usage"][...] = sums[ACTIVE]
         if owner.revive is not None:
             _revive(graph, name, owner, mine, update, owners, xp)
 

@@ -26,6 +26,7 @@ class Bins(Layer):
     """
 
     graph_safe: ClassVar[bool] = True
+    local: ClassVar[bool] = True
     type: Literal["bins"] = "bins"
     low: Finite = 0.0
     """Lower end of the first bin (binMin)."""

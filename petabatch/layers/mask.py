@@ -23,6 +23,7 @@ class Mask(Layer):
         "mask": (1, 1.0),
     }
     graph_safe: ClassVar[bool] = True
+    local: ClassVar[bool] = True
     type: Literal["mask"] = "mask"
     features: tuple[Index, ...] | None = None
     """Indices of the features to pass; by default the channel `mask` decides."""

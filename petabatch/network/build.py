@@ -23,11 +23,12 @@ from petabatch.network.constant_input import check_constant_input
 from petabatch.network.evaluation import check_evaluate
 from petabatch.network.features import check_features
 from petabatch.network.gpu_rows import check_rows
-from petabatch.network.graph import Edge, Graph
+from petabatch.network.graph import Edge, Graph, Part
 from petabatch.network.levels import delivers, find_levels
 from petabatch.network.method import check_kernel
 from petabatch.network.over_time import check_over_time
 from petabatch.network.pool import check_pool
+from petabatch.network.shares import shares
 from petabatch.network.slices import (
     check_fits,
     check_slices,
@@ -70,11 +71,29 @@ def build(network: Network) -> Graph:
     if problems:
         raise ParamsError(problems)
     edges = {name: _edges(network, name, wirings, levels) for name in network.layers}
-    graph = Graph(network, levels, edges, wirings, _depths(network, edges, levels))
+    depths = _depths(network, edges, levels)
+    graph = Graph(network, levels, edges, wirings, depths, shares=shares(network))
     problems = check_synapses(graph) or check_potentials(graph) or check_common_depths(graph)
     if problems := problems or _number_problems(graph):
         raise ParamsError(problems)
     return graph
+
+
+def part_of_features(whole: Graph, network: Network, part: Part) -> Graph:
+    """Return the graph of a rank that has a part of the features, with its network; the whole is checked."""
+    wirings = dict(whole.wirings)
+    for name, share in whole.shares.items():
+        link = wirings[name].link
+        if link is None:
+            continue
+        pre, post = link.shapes[0][2], link.shapes[1][2]
+        takes = part.size(pre) if share.takes == "own" else pre
+        gives = part.size(post) if share.gives == "own" else post
+        wirings[name] = replace(wirings[name], link=link.with_features(takes, gives))
+    edges = {name: _edges(network, name, wirings, whole.levels) for name in network.layers}
+    return replace(
+        whole, network=network, wirings=wirings, edges=edges, known_synapses=whole.synapses, part=part
+    )
 
 
 def check_potentials(graph: Graph) -> list[Problem]:
@@ -153,7 +172,7 @@ def with_numbers_of_slice(graph: Graph, number: int) -> Graph:
     The values are valid each by itself, see `check_slices`. Raises ParamsError when the network is not.
     """
     network = sliced(graph.network, number)
-    if any(map(_draws, own_values(graph.network, number))):
+    if graph.part.parts == 1 and any(map(_draws, own_values(graph.network, number))):
         return replace(build(network), known_synapses=graph.synapses)
     found = replace(with_numbers(graph, network), known_synapses=graph.synapses)
     if problems := _number_problems(found):

@@ -280,16 +280,3 @@ def reporter(table: str, problems: list[Problem]) -> Callable[..., None]:
         )
 
     return report
-
-
-def check_whole_slices(network: Network, key: str, what: str, problems: list[Problem]) -> None:
-    """Check that each rank has whole layers, for what needs them."""
-    if network.parallel.split:
-        problems.append(
-            Problem(
-                key,
-                f"{what} available with whole layers on each rank",
-                found=network.parallel.split,
-                expected="parallel.features = 1, parallel.rows = 1",
-            )
-        )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from petabatch.errors import Problem
-from petabatch.network.checks import check_whole_slices
 from petabatch.network.graph import Graph
 from petabatch.spec.network import Network
 from petabatch.spec.parts import Layer
@@ -16,7 +15,6 @@ def check_common(network: Network, problems: list[Problem]) -> None:
     for name, layer in network.layers.items():
         if layer.batch is None:
             continue
-        check_whole_slices(network, f"layers.{name}.batch", "layers that are held once are", problems)
         for found, expected in _reasons(network, name, layer):
             problems.append(
                 Problem(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import NamedTuple
 
 from petabatch.frozen import changed
-from petabatch.geometry import Patches
+from petabatch.geometry import Patches, weight_shape
 from petabatch.network.numbers import with_values
+from petabatch.network.shares import Share
 from petabatch.network.slices import first_of_seeds, synaptic_values
 from petabatch.network.until import variables
 from petabatch.random import stream
@@ -46,6 +48,24 @@ class Edge:
         return changed(self, connection=connection, factor=self.sign * connection.strength)
 
 
+class Part(NamedTuple):
+    """A part of the features of each split layer, of several that are equally large."""
+
+    number: int
+    parts: int
+
+    def first(self, features: int) -> int:
+        """Return the first feature of it, of a layer with so many."""
+        return self.number * self.size(features)
+
+    def size(self, features: int) -> int:
+        """Return how many features it has, of a layer with so many."""
+        return features // self.parts
+
+
+WHOLE = Part(0, 1)
+
+
 @dataclass(frozen=True)
 class Graph:
     """A checked network. Levels are updated in order; layers of one level do not wait for each other."""
@@ -60,6 +80,10 @@ class Graph:
     """Steps of activity each layer keeps."""
     known_synapses: Mapping[str, Synapses] | None = None
     """Those of a graph that differs in other numbers."""
+    shares: Mapping[str, Share] = field(default_factory=dict)
+    """By connection, what a rank does with the features at its ends, where layers are split by features."""
+    part: Part = WHOLE
+    """Of the features that a rank has."""
 
     @cached_property
     def order(self) -> list[list[str]]:
@@ -157,10 +181,11 @@ class Graph:
         for name, synapses in self.synapses.items():
             found |= {f"connections/{name}/{variable.name}": variable for variable in synapses.variables()}
         for name, owner in self.weighted.items():
-            weights = owner.weights(layers)
+            link, weights = self.wirings[name].link, owner.weights(layers)
+            assert link is not None
+            weights = replace(weights, shape=weight_shape(link))  # which may be those of some features
             found[f"connections/{name}/weights"] = weights
-            link = self.wirings[name].link
-            if link is not None and not link.scatter:
+            if not link.scatter:
                 p = link.patches
                 found[f"connections/{name}/patches"] = Variable(
                     "patches",

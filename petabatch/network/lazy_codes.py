@@ -48,7 +48,17 @@ def lazy_codes(graph: Graph) -> dict[str, str]:
 
 def lazy_edges(graph: Graph, name: str) -> list[Edge]:
     """Return the connections of a layer whose products can be lazily evaluated."""
-    return [edge for edge in graph.edges[name] if edge.plain_patches is not None and edge.buffer == 0]
+    return [
+        edge
+        for edge in graph.edges[name]
+        if edge.plain_patches is not None and edge.buffer == 0 and not _kept(graph, edge)
+    ]
+
+
+def _kept(graph: Graph, edge: Edge) -> bool:
+    """Return whether what arrives is cut out of what several ranks have, or of all features."""
+    share = graph.shares.get(edge.name)
+    return share is not None and share.keeps
 
 
 def _check(graph: Graph, name: str, rule: CompiledRule) -> None:

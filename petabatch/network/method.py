@@ -25,7 +25,6 @@ from petabatch.errors import Problem, ResourceError
 from petabatch.kernels.cuda import source
 from petabatch.kernels.cuda.device import Limits
 from petabatch.kernels.rules import RULES
-from petabatch.network.features import split_layers
 from petabatch.network.gpu_rows import ways
 from petabatch.network.graph import Graph
 from petabatch.network.lazy_codes import lazy_codes
@@ -163,8 +162,8 @@ def of_part(whole: Method, part: Graph, network: Network) -> Method:
     """
     if whole.stepper != "program":
         return whole
-    split, tiled = split_layers(network), network.parallel.rows > 1
-    program = find_program(part, measured_layers(part), whole.program.codes, split, tiled)
+    tiled = network.parallel.rows > 1
+    program = find_program(part, measured_layers(part), whole.program.codes, tiled)
     return replace(whole, found=program, concurrent=())
 
 
@@ -203,8 +202,8 @@ def _check_run(graph: Graph) -> None:
 
 def _program(graph: Graph, moving: tuple[str, ...]) -> Method:
     """Return the method of a network on the CPU."""
-    split, tiled = split_layers(graph.network), graph.network.parallel.rows > 1
-    program = find_program(graph, measured_layers(graph), lazy_codes(graph), split, tiled)
+    tiled = graph.network.parallel.rows > 1
+    program = find_program(graph, measured_layers(graph), lazy_codes(graph), tiled)
     alone = set(moving) <= program.interpreted.keys()
     if alone and not (moving and graph.network.run.kernel == "auto"):
         reasons = "; ".join(f"{name}: {why}" for name, why in program.interpreted.items())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from petabatch.errors import Problem
-from petabatch.network.checks import check_whole_slices
 from petabatch.spec.network import Network
 from petabatch.weight_mode import over_slices
 
@@ -12,7 +11,15 @@ def check_pool(network: Network, problems: list[Problem]) -> None:
     """Check that each slice can be advanced from its first step to its last whenever a slot is free."""
     if not network.run.pool:
         return
-    check_whole_slices(network, "run.pool", "pools are", problems)
+    if network.parallel.split:
+        problems.append(
+            Problem(
+                "run.pool",
+                "a rank takes a slice when it is free, and those that share slices do not agree on one",
+                found=network.parallel.split,
+                expected="parallel.features = 1, parallel.rows = 1",
+            )
+        )
     if network.parallel.batch is not None:
         problems.append(
             Problem(

@@ -24,7 +24,6 @@ from petabatch.network.operations import (
     Copy,
     Drive,
     Fill,
-    Join,
     LazyUpdate,
     List,
     Operation,
@@ -42,17 +41,16 @@ def find_program(
     graph: Graph,
     measured: Collection[str] = (),
     codes: Mapping[str, str] = MappingProxyType({}),
-    split: Collection[str] = (),
     tiled: bool = False,
 ) -> Program:
     """Return the program of a step.
 
     A layer without a rule, or with a connection without an operation, is a `Call` to the layer itself.
     `measured` are layers of which a norm is wanted in the middle of a run. `codes` says which codes are to be
-    lazily evaluated, as `lazy_codes` returns it; none by default. The features of layers in `split` are those
-    of one rank of several; if it is `tiled`, so are the rows of all layers.
+    lazily evaluated, as `lazy_codes` returns it; none by default. If it is `tiled`, the rows of all layers
+    are those of one rank of several.
     """
-    return _Maker(graph, measured, codes, split, tiled).make()
+    return _Maker(graph, measured, codes, tiled).make()
 
 
 class _Maker:
@@ -61,17 +59,16 @@ class _Maker:
         graph: Graph,
         measured: Collection[str],
         codes: Mapping[str, str],
-        split: Collection[str],
         tiled: bool,
     ) -> None:
         self.graph, self.layers, self.run = graph, graph.network.layers, graph.network.run
-        self.split, self.shared = split, bool(split) or tiled
+        self.shared = bool(graph.shares) or tiled
         self.codes, self.arrivals = codes, Arrivals(graph, tiled)
         self.listed = {
             edge.connection.pre
             for edges in graph.edges.values()
             for edge in edges
-            if edge.connection.operation == "sparse"
+            if edge.connection.operation == "sparse" and not _gathers(graph, edge)
         } | {
             name
             for name, output in graph.network.output.layers.items()
@@ -148,7 +145,6 @@ class _Maker:
                     Drive(f"{NAME}/{name}/filtered/{edge.name}", seen, carry.weights, carry.patches)
                 )
             else:
-                arrival, operations = self._joined(edge, arrival, operations, when)
                 sources.append(arrival)
             yield from operations
         yield from self._restart(name, layer, when, drives)
@@ -168,26 +164,13 @@ class _Maker:
             display=self.run.display, most=1.0 if always else MOST_ACTIVE, when=when,
         )  # fmt: skip
 
-    def _joined(
-        self, edge: Edge, arrival: Source, operations: list[Operation], when: When
-    ) -> tuple[Source, list[Operation]]:
-        """Return what an update reads of an edge, summed over ranks where its own is a partial sum."""
-        pre, post = edge.connection.pre, edge.connection.post
-        if pre not in self.split or post in self.split:
-            return arrival, operations
-        out, size = f"scratch/{edge.name} from all ranks", math.prod(self.layers[post].shape)
-        self.arrivals.scratch[out] = size
-        part = replace(arrival, factor=1.0, buffer=0)
-        join = Join(out, part, size, when=when)
-        return replace(arrival, key=out, lookback=0), [*operations, join]
-
     def _call(self, name: str, reason: str) -> list[Operation]:
         """Return the update in the interpreter, and what comes before it of what its connections deliver."""
         key, when, padded = f"layers/{name}/A", self._when(name), self.arrivals.padded.copy()
         sources, operations = [], []
         try:
             for edge in self.graph.edges[name]:
-                arrival, before = self._joined(edge, *self.arrivals.of(edge, when), when)
+                arrival, before = self.arrivals.of(edge, when)
                 sources.append(arrival)
                 operations += before
         except NotSuitable:
@@ -212,7 +195,7 @@ class _Maker:
             seen = Source(potential)
             if potential not in self.graph.variables:
                 seen = Source(f"layers/{layer.reset_to}/A", lookback)
-            yield Copy(f"layers/{name}/V", seen, when=at)
+            yield self._potential(name, layer.reset_to, seen, at)
         else:
             raise NotSuitable("it has no potential to be reset")
         if drives:
@@ -223,6 +206,15 @@ class _Maker:
         elif type(layer).restart is not Layer.restart:
             raise NotSuitable("it is reset in a way of its own")
 
+    def _potential(self, name: str, source: str, seen: Source, when: When) -> Operation:
+        """Return the operation that resets a layer to what another one has."""
+        out, own, other = f"layers/{name}/V", self.layers[name].shape, self.layers[source].shape
+        if own[2] > other[2]:
+            return self.arrivals.gathered(out, seen, other, when)
+        if own[2] < other[2]:
+            return self.arrivals.cut(out, seen, other, when)
+        return Copy(out, seen, when=when)
+
     def _followed(self, name: str) -> tuple[Term, ...]:
         """Return the norms that a time scale follows, nothing if it follows more than those of this rank."""
         controller = self.layers[name].controller
@@ -232,3 +224,8 @@ class _Maker:
             return self.graph.network.probes[controller.energy].norms(self.layers)["total"]
         except NotSuitable:
             return ()
+
+
+def _gathers(graph: Graph, edge: Edge) -> bool:
+    share = graph.shares.get(edge.name)
+    return share is not None and share.gathers

@@ -16,9 +16,14 @@ import numpy as np
 from petabatch.errors import Problem
 from petabatch.geometry import Axis, Patches
 from petabatch.network.possible_parts import divisors, hint, with_parts
+from petabatch.network.shares import POOLS
 from petabatch.network.slices import own_values
 from petabatch.spec.network import Network
 from petabatch.spec.parts import Connection, Wiring
+from petabatch.weight_mode import over_slices
+
+_OF_POSITIONS = ("copy", "largest", "background")
+"""Operations on the features of each position alone."""
 
 
 def with_overlap(p: Patches, before: int, after: int) -> Patches:
@@ -71,29 +76,35 @@ def _connection(
     network: Network, name: str, connection: Connection, wirings: Mapping[str, Wiring]
 ) -> Iterator[Problem]:
     """Yield obstacles, with keys of the connection."""
-    if connection.operation == "copy":
+    if connection.operation in _OF_POSITIONS:
         return
-    if connection.operation not in ("forward", "transposed"):
-        yield Problem("", "tiles exchange rows for identities, conv, clone and transpose")
+    pools = connection.operation in POOLS
+    if not pools and connection.operation not in ("forward", "transposed"):
+        yield Problem("", "tiles exchange rows for conv, clone, transpose and pool")
         return
-    owner = connection.owner
-    if owner is not None and owner.mode not in ("extra_shared", "shared"):
-        yield Problem(".mode", "each position has weights of its own")
-    elif owner is not None and owner.learn is not None and owner.mode != "extra_shared":
-        yield Problem(".mode", "weights of one slice would be learned on several ranks")
     link = wirings[name].link if name in wirings else None
     if link is None:
         return
-    p = link.patches
+    owner, p = connection.owner, link.patches
+    reaches = bool(p.y.before or p.y.after)
+    if pools and link.scatter and reaches and connection.operation == "pool_max":
+        yield Problem(".window", "tiles add up what windows share, and do not take the maximum of it")
+    if owner is not None and not p.shared:
+        if not link.scatter and reaches:
+            yield Problem(".mode", "patches have weights of units of the next tile, each with its own")
+        if owner.learn is not None and over_slices(owner.mode):
+            yield Problem(
+                ".mode", "positions have weights of their own, and sums over slices are of all tiles"
+            )
     if p.y.margin or p.x.margin:
         key = connection.pre if link.scatter else connection.post
         yield Problem("", f"units beyond the edge of {key}, whose border is not zero, have patches")
         return
     rows, least = p.y.fine // network.parallel.rows, max(p.y.before, p.y.after, p.y.size // 2 + 1)
-    if owner is not None and rows < least:
+    if (owner is not None or pools) and rows < least:
         fine = connection.post if link.scatter else connection.pre
         yield Problem(
-            ".patch",
+            ".window" if pools else ".patch",
             "a patch is too large for tiles that exchange rows with the next ones alone",
             f"patches of {p.y.size} rows on tiles of {rows} rows of {fine}",
             f"tiles of at least {least} rows",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from petabatch.engine.image_sizes import nbytes_of_source, queues
-from petabatch.network.features import partial_sums, split_layers
 from petabatch.network.plan import Plan, multiply_adds
+from petabatch.network.shares import gathered, side, split_layers, summed
 from petabatch.network.tiles import exchanged_rows
 from petabatch.network.until import certificate
 from petabatch.report.lines import field, ranges, wrapped
@@ -117,8 +117,8 @@ def _parallel(plan: Plan) -> Iterator[str]:
     if not split:
         return
     precision = graph.network.run.precision
-    sent = sum(partial_sums(graph.network)) // graph.network.parallel.rows
-    owners = {f"connections/{name}" for name, owner in graph.weighted.items() if owner.pre in split}
+    sent = (sum(summed(graph.network)) + sum(gathered(graph.network)) // ways) // graph.network.parallel.rows
+    owners = {f"connections/{name}" for name, owner in graph.weighted.items() if side(owner, split)}
     held = {"slice": 0, "network": 0}
     for key, variable in plan.variables.items():
         if key.rpartition("/")[0] in owners | {f"layers/{name}" for name in split}:

@@ -17,6 +17,7 @@ from petabatch.spec.network import LayerOutput, Network
 from petabatch.spec.parts import DISPLAY, NEVER
 from petabatch.weights import Gaussian
 from support.networks import assert_same, images, lca_network, simulate
+from support.parts import assert_near, of_ranks, split
 
 SHAPE = (12, 16, 3)
 
@@ -58,6 +59,16 @@ def test_what_is_held_once_changes_no_bit(kernel: str) -> None:
         key = f"layers/{name}/A"
         assert engine.state.arrays[key].shape == (1, 1, *SHAPE)
         assert np.array_equal(other.state.arrays[key], np.repeat(engine.state.arrays[key], 3, axis=0))
+
+
+@pytest.mark.parametrize("kernel", ["dense", "array"])
+@pytest.mark.parametrize("parts", [{"features": 2}, {"rows": 2}, {"features": 2, "rows": 2}], ids=str)
+def test_ranks_hold_their_part_of_it(parts: dict[str, int], kernel: str) -> None:
+    alone, state = of_ranks(network(1, kernel))
+    found, gathered = of_ranks(split(network(1, kernel), **parts))
+    assert alone["layers/sum/A"][-1].any()
+    assert_near(alone, found, 2e-5)
+    assert_near(state, gathered, 2e-5)
 
 
 def test_a_simulator_reads_it_saves_it_and_shows_no_other() -> None:

@@ -108,12 +108,7 @@ def test_no_rank_decides_by_its_own_tile_whether_all_units_are_computed(
     ("old", "new", "reason"),
     [
         ('type = "lca"\nshape', 'type = "fista"\nshape', r"layers\.V1\.type: units of type fista depend on"),
-        (
-            "patch = [4, 4]",
-            'patch = [4, 4]\nmode = "shared"',
-            r"connections\.dictionary\.mode: weights of one",
-        ),
-        ("patch = [4, 4]", 'patch = [4, 4]\nmode = "extra_non_shared"', r"dictionary\.mode: each position"),
+        ("patch = [4, 4]", 'patch = [4, 4]\nmode = "extra_non_shared"', r"dictionary\.mode: positions have"),
         (
             "patch = [4, 4]",
             "patch = [14, 4]",

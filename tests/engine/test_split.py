@@ -35,19 +35,6 @@ reconstruction = "recon"
 """
 
 
-RESET = """
-[layers.given]
-type = "leaky_integrator"
-shape = [6, 6, 8]
-tau = 5.0
-[layers.M]
-type = "lca"
-shape = [6, 6, 8]
-reset_to = "given"
-reset = "display"
-"""
-
-
 def assert_close(one: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> None:
     assert one.keys() == other.keys()
     for name, array in one.items():
@@ -131,7 +118,6 @@ def test_each_rank_holds_its_part_and_check_says_what_that_saves_and_costs(small
     [
         ("shape = [6, 6, 8]", "shape = [6, 6, 9]", r"layers\.V1\.shape: 9 features cannot be split into 2"),
         ('type = "lca"', 'type = "fista"', "there is no code layer, such as lca"),
-        ("[output]\n", RESET + "[output]\n", "one of the two layers is split, the other is not"),
     ],
 )
 def test_networks_that_cannot_be_split_are_refused_with_the_reason(
@@ -153,48 +139,6 @@ def test_the_hint_lists_the_numbers_into_which_features_divide(small: Path) -> N
     (problem,) = raised.value.problems
     expected = "parallel.features is 3; set it to 2, 4 or 8, or to 1 not to split features over ranks"
     assert problem.hint == expected
-
-
-def test_split_layers_are_connected_by_sums_over_features_and_one_to_one(small: Path) -> None:
-    text = small.read_text().replace("[output]\n", MORE_LAYERS + "[output]\n")
-    small.write_text(text)
-    simulation.plan(simulation.read(small))
-    with pytest.raises(ParamsError) as error:
-        simulation.plan(simulation.read(small, ("parallel.features=2",)))
-    assert "connections.pooled: split layers are connected by identities, conv, clone and" in str(error.value)
-    assert "connections.copy" not in str(error.value)
-    assert "connections.bottom_up" not in str(error.value)
-    assert "connections.up: it connects all features" in str(error.value)
-
-
-MORE_LAYERS = """
-[layers.V2]
-type = "lca"
-shape = [6, 6, 4]
-[layers.seen]
-type = "linear"
-shape = [6, 6, 8]
-[connections.bottom_up]
-type = "conv"
-pre = "image"
-post = "V2"
-patch = [1, 1]
-init = { type = "gaussian" }
-[connections.copy]
-type = "identity"
-pre = "V1"
-post = "seen"
-[connections.pooled]
-type = "pool"
-pre = "V1"
-post = "seen"
-[connections.up]
-type = "conv"
-pre = "V1"
-post = "V2"
-patch = [1, 1]
-init = { type = "gaussian" }
-"""
 
 
 def test_all_ranks_evaluate_the_same_codes_lazily_as_without_a_split(

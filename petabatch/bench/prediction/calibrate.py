@@ -22,9 +22,9 @@ from petabatch.engine.weight_update import SUMMED
 from petabatch.logs import log
 from petabatch.network.build import build
 from petabatch.network.evaluation import fixed
-from petabatch.network.features import split_layers
 from petabatch.network.plan import multiply_adds, schedule
 from petabatch.network.possible_parts import AXES, Axis, divisors, with_parts
+from petabatch.network.shares import split_layers
 from petabatch.parallel.comm import Serial
 from petabatch.parallel.reduce import ExactSum
 from petabatch.spec.network import Network, Parallel
@@ -252,7 +252,7 @@ def _parts(network: Network, threads: int) -> dict[Axis, dict[int, float]]:
     ways = {axis: _ways(network, axis) for axis in AXES}
     if not any(ways.values()):
         return {}
-    whole = _steps(network, threads)
+    whole = _steps(network, threads).sum()
     return {
         axis: {parts: _steps_of_parts(network, axis, parts, threads) / whole for parts in some}
         for axis, some in ways.items()
@@ -274,13 +274,17 @@ def _divisors(network: Network, axis: Axis) -> list[int]:
 
 
 def _steps_of_parts(network: Network, axis: Axis, parts: int, threads: int) -> float:
-    """Return the seconds of the steps of a part; of rows, whose images differ, the mean of two tiles."""
-    some = {0, parts - 1} if axis == "rows" else {0}
-    return sum(_steps(with_parts(network, axis, parts), threads, part) for part in some) / len(some)
+    """Return the seconds of the steps of a part; of each slice those of the slower of two.
+
+    Ranks wait for each other in each step of a slice, in which another one has more active units than in the
+    next slice.
+    """
+    some = (_steps(with_parts(network, axis, parts), threads, part) for part in (0, parts - 1))
+    return float(np.maximum(*some).sum())
 
 
-def _steps(network: Network, threads: int, part: int = 0) -> float:
-    """Return the seconds of the second display of some slices of a network, or of one rank's part of them.
+def _steps(network: Network, threads: int, part: int = 0) -> np.ndarray:
+    """Return the seconds of the second display of each of some slices of a network, or of a rank's part.
 
     Of large networks those of the first steps. Without images, learning and recordings. Ratios of these are
     the same for all slices.
@@ -304,5 +308,6 @@ def _steps(network: Network, threads: int, part: int = 0) -> float:
         if step in (warm, last):
             looks.append(_Look.at(engine))
     first, second = looks
+    spent = second.spent - first.spent
     others = sum(second.parts[name] - first.parts[name] for name in _IN_LANE)
-    return max(1e-9, float((second.spent - first.spent).sum()) - others)
+    return np.maximum(1e-9, spent - others / len(spent))

@@ -94,7 +94,8 @@ def by_parts(
     updating = traffic.update_events * (calibration.update + slices * calibration.update_slice) / features
     groups = -(-slices // traffic.together)
     each = -(-slices // groups)
-    sums = [exchange(each * nbytes // rows, features) for nbytes in traffic.partial]
+    of_features = [*traffic.partial, *(nbytes // features for nbytes in traffic.gathered)]
+    sums = [exchange(each * nbytes // rows, features) for nbytes in of_features]
     borders = [exchange(each * nbytes, min(rows, 3)) for nbytes in traffic.borders]  # of two tiles at most
     messages = [one for one in (*sums, *borders) for _ in range(groups)]
     steps = _Cost(

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from petabatch.engine.weight_update import SUMMED
 from petabatch.errors import ParamsError
 from petabatch.network.build import build
-from petabatch.network.features import partial_sums
 from petabatch.network.plan import Plan
 from petabatch.network.possible_parts import Axis, with_parts
+from petabatch.network.shares import gathered, summed
 from petabatch.network.tiles import exchanged_rows
 from petabatch.spec.network import Network
 
@@ -45,6 +45,8 @@ class Traffic:
     """Sums travel while the next steps are made."""
     partial: tuple[int, ...]
     """Bytes of each partial sum that a slice sends in each step if features are split."""
+    gathered: tuple[int, ...]
+    """Bytes of each layer whose features are then gathered in each step; a rank sends its part."""
     borders: tuple[int, ...]
     """Bytes of each message to a neighbour that a slice sends in each step if rows are split."""
     together: int
@@ -55,6 +57,7 @@ def traffic(plan: Plan) -> Traffic:
     """Return the traffic of a plan, by its second display, or the first if it is the only one."""
     network = plan.graph.network
     run = network.run
+    halves = with_parts(network, "features", 2)
     first = run.display if plan.length >= 2 * run.display else 0
     last = min(first + run.display, plan.length)
     displays = (last - first) / run.display
@@ -71,7 +74,7 @@ def traffic(plan: Plan) -> Traffic:
     return Traffic(
         network.batch, run.display, tuple(updates), len(set().union(*due)) / displays, len(events) / displays,
         learned / displays, recorded / displays, run.reduce == "overlapped",
-        tuple(partial_sums(with_parts(network, "features", 2))),
+        tuple(summed(halves)), tuple(gathered(halves)),
         tuple(exchanged_rows(network, plan.graph.wirings)),
         network.batch if plan.method.by_layers else plan.method.together,
     )  # fmt: skip

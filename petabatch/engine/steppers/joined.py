@@ -15,8 +15,6 @@ from petabatch.network.graph import Edge
 from petabatch.spec.parts import Layer, StepContext
 from petabatch.variable import Array
 
-Drive = Callable[[int], Sequence[Array]]
-
 
 @dataclass(frozen=True)
 class Part:
@@ -76,11 +74,11 @@ def joined_arrays(bindings: Sequence[Binding], window: slice) -> Mapping[str, Ar
     return bindings[0].backend.arrays.lane(window)
 
 
-def joined_signals(bindings: Sequence[Binding], arrays: Mapping[str, Array]) -> Callable[[str], Drive]:
-    """Return the function of a layer that gives its drive in all lanes, with the strengths of each."""
+def joined_signals(bindings: Sequence[Binding], arrays: Mapping[str, Array]) -> Signals:
+    """Return the signals of all lanes, with the strengths of each."""
     first = bindings[0]
     if len(bindings) == 1:
-        return first.signals.drive
+        return first.signals
     graph, xp = first.plan.graph, first.ctx.xp
     counts = [len(bound.ctx.slices) for bound in bindings]
     edges: dict[str, tuple[Edge, ...]] = {}
@@ -102,8 +100,7 @@ def joined_signals(bindings: Sequence[Binding], arrays: Mapping[str, Array]) -> 
         if edge.connection.pre in margins
         or len({bound.plan.graph.border(edge.connection.pre) for bound in bindings}) > 1
     }
-    joined = _JoinedSignals(bindings, apart, replace(graph, edges=edges), arrays)
-    return joined.drive
+    return _JoinedSignals(bindings, apart, replace(graph, edges=edges), arrays)
 
 
 class _JoinedSignals(Signals):

@@ -69,12 +69,14 @@ def layer_operation(
     name: str,
     arrays: Mapping[str, Array],
     drive: Callable[[int], Sequence[Array]],
+    potential: Callable[[int], Array | None],
     parts: Sequence[Part] = (),
     row: RowUpdate | None = None,
 ) -> Operation:
     """Return the update of a layer on `arrays` of some slices, from its `drive`.
 
-    It is made part by part where slices differ in its numbers, or at once by the kernel of its `row`.
+    It is reset to a `potential`, None for the initial one, and made part by part where slices differ in its
+    numbers, or at once by the kernel of its `row`.
     """
     layer = graph.network.layers[name]
     if layer.batch is not None:  # what reaches it from slices changes nothing
@@ -83,7 +85,6 @@ def layer_operation(
     history = History(arrays[f"layers/{name}/A"])
     state = owned(arrays, f"layers/{name}")
     states = [one.of(state) for one in parts]
-    potential = _reset_potential(graph, name, arrays)
 
     def operate(ctx: StepContext) -> None:
         if not layer.due(ctx.step, ctx.display):
@@ -128,17 +129,6 @@ def _operations(bindings: Sequence[Binding], arrays: Mapping[str, Array]) -> Seq
     def operation(name: str) -> Operation:
         parts = parts_of(bindings, name)
         row = row_update(bindings, parts, arrays[f"layers/{name}/A"].dtype.name)
-        return layer_operation(graph, name, arrays, signals(name), parts, row)
+        return layer_operation(graph, name, arrays, signals.drive(name), signals.potential(name), parts, row)
 
     return backend.operations(graph, [[operation(name) for name in level] for level in graph.order])
-
-
-def _reset_potential(graph: Graph, name: str, arrays: Mapping[str, Array]) -> Callable[[int], Array | None]:
-    """Return the function of the step that gives the potential to reset to; None is the initial one."""
-    source = graph.network.layers[name].reset_to
-    if source is None:
-        return lambda step: None
-    if f"layers/{source}/V" in arrays:
-        return lambda step: arrays[f"layers/{source}/V"]
-    history, lookback = History(arrays[f"layers/{source}/A"]), graph.reset_lookback(source, name)
-    return lambda step: history.at(step - lookback)

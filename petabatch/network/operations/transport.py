@@ -88,13 +88,15 @@ class Crop(OfSource):
 
 @dataclass(frozen=True)
 class Join(OfSource):
-    """The sum of the partial sums of all ranks that share the features of a layer, in the order of ranks.
+    """What ranks that share the features of a layer have: their sum, in the order of ranks, or all features.
 
     `source` is that of this rank.
     """
 
     size: int
     """Its numbers."""
+    features: int = 0
+    """Of this rank, at each position, where those of all ranks are put beside each other; 0: the sum."""
 
     @property
     def label(self) -> str:
@@ -103,7 +105,7 @@ class Join(OfSource):
 
     @property
     def _text(self) -> str:
-        return f"sum over ranks of {self.source}"
+        return f"{'features of all' if self.features else 'sum over'} ranks of {self.source}"
 
 
 @dataclass(frozen=True)

@@ -29,12 +29,10 @@ Operation = Literal[
     "sparse",
     "largest",
     "background",
-    "features",
     "other",
 ]
 """Of a connection: the activity as it is, through patches of weights, through them the other way, pooled over
-windows, over single synapses, the largest feature, features and their background, from or
-to a range of features, or else."""
+windows, over single synapses, the largest feature, features and their background, or else."""
 
 
 @dataclass(frozen=True)
@@ -92,11 +90,6 @@ class Connection(Part):
         Points of a sweep that differ in such numbers are checked, and their steps planned, once for all.
         """
         return False
-
-    @property
-    def first_feature(self) -> int:
-        """Of the range of features from or to which it delivers, where it does that."""
-        return 0
 
     @property
     def owner(self) -> WeightOwner | None:

@@ -51,6 +51,11 @@ def test_split_features_send_their_part_of_the_image_in_each_step() -> None:
     assert of("natural_images.toml").partial == (4 * 32 * 32 * 3,)
 
 
+def test_split_features_that_a_whole_layer_sees_are_gathered() -> None:
+    assert of("two_layer.toml").gathered == (4 * 16 * 16 * 128,)
+    assert of("two_layer.toml").partial == (4 * 32 * 32 * 3, 4 * 16 * 16 * 128)
+
+
 def test_split_rows_send_those_that_patches_reach_beyond_a_tile() -> None:
     # rows of the sums of patches of 8 x 8 whose units are 2 pixels apart, and of the padded error
     assert of("natural_images.toml").borders == (3 * 32 * 3 * 4, 3 * (32 + 6) * 3 * 4)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
+from petabatch.engine.signals import Signals
 from petabatch.engine.steppers.base import Binding
 from petabatch.engine.steppers.layers import layer_operation
 from petabatch.errors import PartError
@@ -77,12 +78,19 @@ class _Update:
         self._ctx = replace(first.ctx, slices=numbers, layer=name)
         network = {key: whole[key] for key in _keys(whole, name) if key not in mine}
         arrays = {**network, **{key: some.array for key, some in (read | mine).items()}}
-        self._operate = layer_operation(graph, name, arrays, self._drive)
+        kernels, features, tag = first.signals.kernels, first.signals.features, first.lanes.start
+
+        def potential(of: Mapping[str, Array]) -> Callable[[int], Array | None]:
+            return Signals(graph, kernels, of, {}, features, tag).potential(name)
+
+        self._operate = layer_operation(graph, name, arrays, self._drive, potential(arrays))
         # The last slice is sometimes updated alone as well, on copies.
         self._copies = {key: array[-1:].copy() for key, array in arrays.items()} if len(bounds) > 1 else {}
         self._originals = {key: arrays[key][-1:] for key in self._copies}
         if self._copies:
-            self._alone = layer_operation(graph, name, self._copies, self._drive_alone)
+            self._alone = layer_operation(
+                graph, name, self._copies, self._drive_alone, potential(self._copies)
+            )
 
     def make(self, step: int) -> None:
         """Make the step; in steps 1, 2, 4, 8 ... see that the last slice does not depend on the others."""

@@ -318,15 +318,14 @@ class ProgramStepper(Stepper):
     ) -> bool:
         """Write the product of a connection that scatters shared patches, from the active units alone."""
         graph = self.tables.graph
-        link, delay = graph.wirings[connection].link, graph.network.connections[connection].delay
+        link, signals = graph.wirings[connection].link, self.bound.signals
         if link is None or not link.scatter or type(rule).tally is not Learning.tally:
             return False
         p = link.patches
         if not p.shared or p.y.margin or p.x.margin:
             return False
-        histories = self.bound.signals.histories
-        code, error = histories[pre].at(step - delay), histories[against].at(step)
-        error, p = self.bound.signals.features.surrounded(error, p, self.bound.lanes.start)
+        code, error = signals.ends(connection, against, step)
+        error, p = signals.features.surrounded(error, p, self.bound.lanes.start)
         self._workspace.product(p, code, error, product, counts)
         return True
 

@@ -1,4 +1,4 @@
-"""Messages between ranks, compiled: rows of neighbouring tiles, and sums over the parts of features.
+"""Messages between ranks, compiled: rows of neighbouring tiles, features of all ranks, and sums over these.
 
 A link is what ranks exchange in an operation of all slices of a call:
 
@@ -118,6 +118,15 @@ def _add_to(out: Any, more: Any) -> None:
 
 
 @njit(nogil=True, error_model="numpy")
+def _put(part: Any, features: int, number: int, parts: int, out: Any) -> None:
+    """Put the features of part `number` in their place among those of all `parts`."""
+    for position in range(part.size // features):
+        mine, there = position * features, (position * parts + number) * features
+        for i in range(features):
+            out[there + i] = part[mine + i]
+
+
+@njit(nogil=True, error_model="numpy")
 def exchange_rows(row: Any, arrays: Any, step: int) -> None:
     """Exchange rows at the borders of the tiles of slices `arrays` `[slices, n, 3]`; see `Op.EXCHANGE`."""
     link, length, adds = longs(arrays[0], row[A]), row[E], row[F] != 0
@@ -143,15 +152,22 @@ def exchange_rows(row: Any, arrays: Any, step: int) -> None:
 
 
 @njit(nogil=True, error_model="numpy")
-def add_parts(row: Any, arrays: Any, step: int) -> None:
-    """Add up the parts of all ranks of slices `arrays` `[slices, n, 3]`, in their order; see `Op.JOIN`."""
-    link, size = longs(arrays[0], row[A]), row[B]
+def join_parts(row: Any, arrays: Any, step: int) -> None:
+    """Add up the parts of all ranks of slices `arrays` `[slices, n, 3]`, in their order, or join features.
+
+    See `Op.JOIN`.
+    """
+    link, size, features = longs(arrays[0], row[A]), row[B], row[C]
     for w in range(arrays.shape[0]):
         packed = _at(link[PACKED], w, size)
         copy(floats(arrays[w], row[IN], step - row[LOOKBACK])[: packed.size], packed)
     deliver(link[MESSAGES])
     for w in range(arrays.shape[0]):
         out = floats(arrays[w], row[OUT], step)
+        if features != 0:
+            for number in range(link.size - PARTS):
+                _put(_at(link[PARTS + number], w, size), features, number, link.size - PARTS, out)
+            continue
         one, other = _at(link[PARTS], w, size), _at(link[PARTS + 1], w, size)
         for i in range(size):
             out[i] = one[i] + other[i]

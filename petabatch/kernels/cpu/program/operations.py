@@ -21,7 +21,7 @@ from petabatch.kernels.cpu.program.draws import draw
 from petabatch.kernels.cpu.program.events import count_spikes
 from petabatch.kernels.cpu.program.lazy.step import update_lazily
 from petabatch.kernels.cpu.program.look import look_at_gap
-from petabatch.kernels.cpu.program.messages import add_parts, exchange_rows
+from petabatch.kernels.cpu.program.messages import exchange_rows, join_parts
 from petabatch.kernels.cpu.program.poisson import count_events
 from petabatch.kernels.cpu.program.positions import background, bins, largest, unpool
 from petabatch.kernels.cpu.program.random import add_noise, add_shots, drop
@@ -317,10 +317,10 @@ def _exchange_together(frame: int) -> None:
 @operation(Op.JOIN)
 def _join(frame: int) -> None:
     c = call_of(frame)
-    add_parts(c.row, c.arrays.reshape((1, *c.arrays.shape)), c.step)
+    join_parts(c.row, c.arrays.reshape((1, *c.arrays.shape)), c.step)
 
 
 @operation(Op.JOIN, together=True)
 def _join_together(frame: int) -> None:
     c = call_together_of(frame)
-    add_parts(c.row, c.arrays, c.step)
+    join_parts(c.row, c.arrays, c.step)

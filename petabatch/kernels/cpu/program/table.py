@@ -148,4 +148,5 @@ class Op(IntEnum):
     the ranks that have the next tiles, or (F = 1) what these have beyond their tiles is added to OUT, the
     rows of this rank; A: the link, see `messages.py`."""
     JOIN = 32
-    """OUT [B] = sum of IN over the ranks of a link A."""
+    """OUT [B] = sum of IN over the ranks of a link A; or, if C > 0, OUT [B / C, ranks, C]
+    has IN [B / C, C] of each."""

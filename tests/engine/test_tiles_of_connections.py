@@ -1,0 +1,141 @@
+"""Connections and weights of layers whose rows are split, of every kind: the run of one rank to rounding."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from petabatch.connections import Conv, Identity, Largest, Pool, Transpose
+from petabatch.errors import ParamsError
+from petabatch.layers import LCA, Bins, Linear, Mask
+from petabatch.learning import Hebbian
+from petabatch.network.build import build
+from petabatch.spec.network import ConnectionOutput, LayerOutput, Network
+from petabatch.spec.parts import Connection, Layer
+from petabatch.spec.schedule import STEP
+from petabatch.weights import L2, Constant, Gaussian
+from support.networks import images, lca_network
+from support.parts import assert_near, of_ranks, split
+
+PARTS = [{"rows": 2}, {"rows": 3}, {"features": 2, "rows": 2}]
+KERNELS = ["dense", "array"]
+
+
+def network(kernel: str, layers: dict[str, Layer], connections: dict[str, Connection]) -> Network:
+    """Return a sparse-coding network with more layers and connections, all recorded."""
+    one = lca_network(images(2, shape=(36, 24, 3)), displays=2, kernel=kernel, learn=False)
+    weighted = [name for name, c in connections.items() if c.owner is not None]
+    output = one.output.model_copy(
+        update={
+            "layers": one.output.layers | {name: LayerOutput(every=STEP) for name in layers},
+            "connections": {name: ConnectionOutput() for name in weighted},
+        }
+    )
+    changed = {"layers": one.layers | layers, "connections": one.connections | connections}
+    return one.model_copy(update={**changed, "output": output})
+
+
+def agrees(whole: Network, parts: dict[str, int], tolerance: float = 2e-5) -> dict[str, np.ndarray]:
+    """Assert that parts record, and end with, what one rank does; return it."""
+    alone, state = of_ranks(whole)
+    found, gathered = of_ranks(split(whole, **parts))
+    assert_near(alone, found, tolerance)
+    assert_near(state, gathered, tolerance)
+    return alone
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("parts", PARTS, ids=str)
+@pytest.mark.parametrize("method", ["max", "sum", "average"])
+def test_windows_of_pools_see_rows_of_the_next_tile(method: Any, parts: dict[str, int], kernel: str) -> None:
+    layers = {
+        "pooled": Linear(shape=(18, 12, 3)),
+        "windows": Linear(shape=(18, 12, 3)),
+        "here": Linear(shape=(36, 24, 3)),
+        "spread": Linear(shape=(36, 24, 12)),
+    }
+    connections: dict[str, Connection] = {
+        "blocks": Pool(pre="image", post="pooled", method=method),
+        "larger": Pool(pre="error", post="windows", method=method, window=(6, 6)),
+        "same": Pool(pre="error", post="here", method=method, window=(3, 3)),
+        "back": Pool(pre="V1", post="spread", method=method, window=None if method == "max" else (4, 4)),
+    }
+    found = agrees(network(kernel, layers, connections), parts)
+    for name in layers:
+        assert found[f"layers/{name}/A"][-1].any(), name
+
+
+def own_weights(**keys: Any) -> dict[str, Any]:
+    weights = Conv(pre="V2", post="made", patch=(4, 4), init=Gaussian(), **keys)
+    return {
+        "layers": {"V2": LCA(shape=(18, 12, 6), tau=20.0, threshold=0.05), "made": Linear(shape=(36, 24, 3))},
+        "connections": {"own": weights, "drive": Transpose(pre="error", post="V2", of="own")},
+    }
+
+
+RULE = Hebbian(error="error", rate=0.1, momentum=0.5)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("parts", PARTS, ids=str)
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"mode": "extra_non_shared"},
+        {"mode": "non_shared", "normalize": L2(), "learn": RULE},
+        {"mode": "non_shared", "normalize": L2(by="post"), "learn": RULE},
+        {"mode": "shared", "normalize": L2(), "learn": RULE},
+    ],
+    ids=["fixed", "non_shared", "normalised over positions", "shared"],
+)
+def test_weights_of_positions_and_of_slices(keys: dict[str, Any], parts: dict[str, int], kernel: str) -> None:
+    found = agrees(network(kernel, **own_weights(**keys)), parts, 1e-4)
+    assert found["layers/made/A"][-1].any()
+    if "learn" in keys:
+        learned = found["connections/own/weights"]
+        assert not np.array_equal(learned[0], learned[-1])
+
+
+def test_weights_of_positions_that_learn_from_all_slices_are_refused() -> None:
+    whole = network("dense", **own_weights(mode="extra_non_shared", learn=RULE))
+    build(whole)
+    with pytest.raises(ParamsError, match="sums over slices are of all tiles"):
+        build(split(whole, rows=2))
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("parts", PARTS, ids=str)
+def test_the_largest_feature_of_a_position(parts: dict[str, int], kernel: str) -> None:
+    most = {"most": Linear(shape=(18, 12, 1))}
+    found = agrees(network(kernel, most, {"largest": Largest(pre="V1", post="most")}), parts)
+    assert found["layers/most/A"][-1].any()
+
+
+def test_maxima_of_windows_across_tiles_are_refused() -> None:
+    spread = Pool(pre="V1", post="spread", method="max", window=(4, 4))
+    whole = network("dense", {"spread": Linear(shape=(36, 24, 12))}, {"back": spread})
+    build(whole)
+    with pytest.raises(ParamsError, match="do not take the maximum"):
+        build(split(whole, rows=2))
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_masks_and_bins_of_each_position(kernel: str) -> None:
+    layers = {
+        "some": Mask(shape=(36, 24, 3), features=(0, 2)),
+        "masked": Mask(shape=(36, 24, 3)),
+        "mean": Linear(shape=(36, 24, 1)),
+        "bins": Bins(shape=(36, 24, 4), low=-1.0, high=1.0, width=0.5),
+    }
+    connections: dict[str, Connection] = {
+        "a": Identity(pre="error", post="some"),
+        "b": Identity(pre="error", post="masked"),
+        "c": Identity(pre="some", post="masked", channel="mask"),
+        "d": Largest(pre="image", post="mean"),
+        "e": Conv(pre="mean", post="bins", patch=(1, 1), init=Constant(value=1.0)),
+    }
+    found = agrees(network(kernel, layers, connections), {"rows": 3})
+    for name in layers:
+        assert found[f"layers/{name}/A"][-1].any(), name
