@@ -308,6 +308,6 @@ def _steps(network: Network, threads: int, part: int = 0) -> np.ndarray:
         if step in (warm, last):
             looks.append(_Look.at(engine))
     first, second = looks
-    spent = second.spent - first.spent
+    spent: np.ndarray = second.spent - first.spent
     others = sum(second.parts[name] - first.parts[name] for name in _IN_LANE)
-    return np.maximum(1e-9, spent - others / len(spent))
+    return np.asarray(np.maximum(1e-9, spent - others / len(spent)))
