@@ -11,11 +11,10 @@ import numpy as np
 
 from petabatch.engine.signals import Signals
 from petabatch.engine.steppers.base import Binding
+from petabatch.geometry import Patches
 from petabatch.network.graph import Edge
 from petabatch.spec.parts import Layer, StepContext
 from petabatch.variable import Array
-
-Drive = Callable[[int], Sequence[Array]]
 
 
 @dataclass(frozen=True)
@@ -76,11 +75,11 @@ def joined_arrays(bindings: Sequence[Binding], window: slice) -> Mapping[str, Ar
     return bindings[0].backend.arrays.lane(window)
 
 
-def joined_signals(bindings: Sequence[Binding], arrays: Mapping[str, Array]) -> Callable[[str], Drive]:
-    """Return the function of a layer that gives its drive in all lanes, with the strengths of each."""
+def joined_signals(bindings: Sequence[Binding], arrays: Mapping[str, Array]) -> Signals:
+    """Return the connections of all lanes, with the strengths of each: a factor is a number, or an array."""
     first = bindings[0]
     if len(bindings) == 1:
-        return first.signals.drive
+        return first.signals
     graph, xp = first.plan.graph, first.ctx.xp
     counts = [len(bound.ctx.slices) for bound in bindings]
     edges: dict[str, tuple[Edge, ...]] = {}
@@ -102,8 +101,7 @@ def joined_signals(bindings: Sequence[Binding], arrays: Mapping[str, Array]) -> 
         if edge.connection.pre in margins
         or len({bound.plan.graph.border(edge.connection.pre) for bound in bindings}) > 1
     }
-    joined = _JoinedSignals(bindings, apart, replace(graph, edges=edges), arrays)
-    return joined.drive
+    return _JoinedSignals(bindings, apart, replace(graph, edges=edges), arrays)
 
 
 class _JoinedSignals(Signals):
@@ -116,6 +114,10 @@ class _JoinedSignals(Signals):
         first = bindings[0].signals
         super().__init__(graph, first.kernels, arrays, first.margins, first.features)
         self._bindings, self._apart = bindings, apart
+
+    def folded(self, edge: Edge) -> Patches | None:
+        """Return the patches whose sum is all that an edge delivers, in all lanes; None if there is more."""
+        return None if edge.name in self._apart else super().folded(edge)
 
     def arrival(self, edge: Edge) -> Callable[[int], Array]:
         """Return the function of the step that gives what an edge delivers."""

@@ -13,7 +13,7 @@ from petabatch.engine.state import owned
 from petabatch.engine.steppers.base import Binding, Stepper
 from petabatch.engine.steppers.joined import Part, joined_arrays, joined_signals, parts_of, standing
 from petabatch.engine.steppers.probe_sums import StepProbes
-from petabatch.engine.steppers.row_update import RowUpdate, row_update
+from petabatch.engine.steppers.unit_update import InputSum, UnitUpdate, unit_update
 from petabatch.network.graph import Graph
 from petabatch.spec.part_errors import calling
 from petabatch.spec.parts import StepContext
@@ -70,11 +70,12 @@ def layer_operation(
     arrays: Mapping[str, Array],
     drive: Callable[[int], Sequence[Array]],
     parts: Sequence[Part] = (),
-    row: RowUpdate | None = None,
+    kernel: UnitUpdate | None = None,
 ) -> Operation:
     """Return the update of a layer on `arrays` of some slices, from its `drive`.
 
-    It is made part by part where slices differ in its numbers, or at once by the kernel of its `row`.
+    It is made part by part where slices differ in its numbers, or at once by a `kernel`, whose `drive` is
+    what arrives through each connection.
     """
     layer = graph.network.layers[name]
     if layer.batch is not None:  # what reaches it from slices changes nothing
@@ -97,8 +98,8 @@ def layer_operation(
         if resets:
             for one, mine in zip(parts, states, strict=True):
                 one.layer.restart(mine, None if to is None else one.cut(to))
-        if row is not None:
-            row(ctx, state, arrived, previous, activity)
+        if kernel is not None:
+            kernel(ctx, state, arrived, previous, activity)
             return
         for one, mine in zip(parts, states, strict=True):
             with calling(one.layer, f"layers.{name}", ctx.step):
@@ -123,12 +124,18 @@ def _operations_of(peers: Peers) -> Sequence[Operation]:
 def _operations(bindings: Sequence[Binding], arrays: Mapping[str, Array]) -> Sequence[Operation]:
     """Return the operations of a step of lanes that follow each other, on the arrays of all of them."""
     backend, graph = bindings[0].backend, bindings[0].plan.graph
-    signals = joined_signals(bindings, arrays)
+    signals, on_gpu = joined_signals(bindings, arrays), backend.peers(bindings[0].lanes) is not None
 
     def operation(name: str) -> Operation:
         parts = parts_of(bindings, name)
-        row = row_update(bindings, parts, arrays[f"layers/{name}/A"].dtype.name)
-        return layer_operation(graph, name, arrays, signals(name), parts, row)
+        layer = parts[0].layer
+        if not on_gpu or layer.static or layer.batch is not None:
+            return layer_operation(graph, name, arrays, signals.drive(name), parts)
+        kernel = unit_update(backend.device, parts, signals, name)
+        if kernel is None:
+            summed = InputSum(backend.device, parts, signals, name)
+            return layer_operation(graph, name, arrays, summed.drive, parts)
+        return layer_operation(graph, name, arrays, kernel.arrived, parts, kernel)
 
     return backend.operations(graph, [[operation(name) for name in level] for level in graph.order])
 
