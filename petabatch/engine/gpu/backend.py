@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from petabatch.engine.backend import Operation, Peers, Reader
+from petabatch.engine.backend import Operation, Peers, Reader, Steps
 from petabatch.engine.gpu.arrays import DeviceArrays
 from petabatch.engine.gpu.download import Download
 from petabatch.engine.gpu.graphs import CapturedSteps
@@ -81,9 +81,9 @@ class GpuBackend:
         """Return the operators on the device's arrays."""
         return GpuKernels.of(self.device)
 
-    def operations(self, graph: Graph, levels: Sequence[Sequence[Operation]]) -> Sequence[Operation]:
-        """Return one that runs the branches of a level side by side, and replays captured steps."""
-        return [CapturedSteps(self.device, graph, levels, not self._together)]
+    def steps(self, graph: Graph, levels: Sequence[Sequence[Operation]]) -> Steps:
+        """Return what runs the branches of a level side by side, and replays captured steps."""
+        return CapturedSteps(self.device, graph, levels, not self._together)
 
     def allocate(self, shape: tuple[int, ...], dtype: str) -> np.ndarray:
         """Return pinned memory."""

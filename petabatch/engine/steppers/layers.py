@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from petabatch.engine.backend import Operation, Peers
+from petabatch.engine.backend import Operation, Peers, Steps
 from petabatch.engine.history import History
 from petabatch.engine.state import owned
 from petabatch.engine.steppers.base import Binding, Stepper
@@ -30,9 +30,7 @@ class LayerStepper(Stepper):
     def __init__(self, bound: Binding) -> None:
         super().__init__(bound, StepProbes.none())
         self._peers = bound.backend.peers(bound.lanes)
-        self._operations: Sequence[Operation] = ()
-        if self._peers is None:
-            self._operations = _operations([bound], bound.arrays)
+        self._steps = _steps([bound], bound.arrays) if self._peers is None else None
 
     @property
     def kind(self) -> Hashable:
@@ -46,22 +44,20 @@ class LayerStepper(Stepper):
     def run_together(self, steppers: Sequence[Stepper], first: int, last: int, new_image: bool) -> Array:
         """Make the same steps of several lanes; see `Stepper`."""
         if self._peers is None:
-            self._make(self._operations, first, last)
+            assert self._steps is not None
+            self._make(self._steps, first, last)
         else:
             lanes = [one.bound.lanes for one in steppers]
             with standing(self.bound, self._peers.window, lanes):
-                self._make(_operations_of(self._peers), first, last)
+                self._make(_steps_of(self._peers), first, last)
         for one in steppers:
             one.reached = last
         slices = sum(len(one.bound.ctx.slices) for one in steppers)
         return np.zeros((last - first, slices, 0))
 
-    def _make(self, operations: Sequence[Operation], first: int, last: int) -> None:
-        for step in range(first + 1, last + 1):
-            ctx = replace(self.bound.ctx, step=step)
-            for operate in operations:
-                operate(ctx)
-            self.reached = step
+    def _make(self, steps: Steps, first: int, last: int) -> None:
+        for reached in steps(replace(self.bound.ctx, step=first + 1), last):
+            self.reached = reached
 
 
 def layer_operation(
@@ -110,19 +106,19 @@ def layer_operation(
     return operate
 
 
-def _operations_of(peers: Peers) -> Sequence[Operation]:
-    """Return the operations of a step of all lanes of a window, as they are bound now."""
+def _steps_of(peers: Peers) -> Steps:
+    """Return what makes steps of all lanes of a window, as they are bound now."""
     bindings = tuple(peers.bound.values())
     made = peers.made.get("layers")
     if made is None or made[0] != tuple(map(id, bindings)):
-        operations = _operations(bindings, joined_arrays(bindings, peers.window))
-        made = peers.made["layers"] = tuple(map(id, bindings)), operations, bindings
-    found: Sequence[Operation] = made[1]
+        steps = _steps(bindings, joined_arrays(bindings, peers.window))
+        made = peers.made["layers"] = tuple(map(id, bindings)), steps, bindings
+    found: Steps = made[1]
     return found
 
 
-def _operations(bindings: Sequence[Binding], arrays: Mapping[str, Array]) -> Sequence[Operation]:
-    """Return the operations of a step of lanes that follow each other, on the arrays of all of them."""
+def _steps(bindings: Sequence[Binding], arrays: Mapping[str, Array]) -> Steps:
+    """Return what makes steps of lanes that follow each other, on the arrays of all of them."""
     backend, graph = bindings[0].backend, bindings[0].plan.graph
     signals, on_gpu = joined_signals(bindings, arrays), backend.peers(bindings[0].lanes) is not None
 
@@ -137,7 +133,7 @@ def _operations(bindings: Sequence[Binding], arrays: Mapping[str, Array]) -> Seq
             return layer_operation(graph, name, arrays, summed.drive, parts)
         return layer_operation(graph, name, arrays, kernel.arrived, parts, kernel)
 
-    return backend.operations(graph, [[operation(name) for name in level] for level in graph.order])
+    return backend.steps(graph, [[operation(name) for name in level] for level in graph.order])
 
 
 def _reset_potential(graph: Graph, name: str, arrays: Mapping[str, Array]) -> Callable[[int], Array | None]:
