@@ -108,12 +108,12 @@ def _two_layers(network: Network, images: np.ndarray, weights: Any, compiled: bo
     codes: list[Any] = [network.layers["V1"], network.layers["V2"]]
     thresholds = codes[0].threshold, codes[1].threshold
     loop = TwoLayers("conv2d, channels last", images, weights, thresholds, codes[0].tau, compiled).to("cuda")
-    first, second = loop.recon, loop.recon1
+    first = {name: getattr(loop, name) for name in ("recon", "recon1", "error1")}
 
-    def after() -> None:  # the next replay begins with these
-        first.copy_(loop.recon)
-        second.copy_(loop.recon1)
-        loop.recon, loop.recon1 = first, second
+    def after() -> None:  # a step replaces these tensors, and the next replay begins with the first ones
+        for name, tensor in first.items():
+            tensor.copy_(getattr(loop, name))
+            setattr(loop, name, tensor)
 
     return captured(loop.step, TWO_LAYERS, loop, after)
 

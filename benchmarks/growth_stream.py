@@ -79,7 +79,7 @@ class Stream:
     def cost(self, threads: int) -> Cost:
         """Time all displays after those that settle."""
         engine = self._engine(self.trial, threads)
-        clocks = [_Clock(group, self.point.workload.steps) for group in engine.groups]
+        clocks = [_Clock(group, self.point.workload.steps) for group in engine.dispatch.groups]
         begin = time.perf_counter(), time.process_time()
         run(engine)
         wall, processor = time.perf_counter() - begin[0], time.process_time() - begin[1]

@@ -55,6 +55,23 @@ class SharedContext:
                     entered.__exit__(None, None, None)
 
 
+@contextmanager
+def _one_thread_each(libraries: ThreadpoolController) -> Iterator[None]:
+    """Have BLAS and OpenMP use one thread; a tenth of the time of `libraries.limit`."""
+    before = [(one, one.num_threads) for one in libraries.lib_controllers]
+    for one, _ in before:
+        one.set_num_threads(1)
+    try:
+        yield
+    finally:
+        for one, threads in before:
+            one.set_num_threads(threads)
+
+
+ONE_BLAS_THREAD = SharedContext(_one_thread_each)
+"""Of the whole process, so that it lasts as long as any of several runs on threads."""
+
+
 class ThreadPool(ThreadPoolExecutor):
     """Threads that work in the context (`contextvars`) of the thread that submits, and so write its log."""
 

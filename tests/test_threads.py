@@ -11,8 +11,7 @@ import numpy as np  # noqa: F401  (whose BLAS is limited)
 import pytest
 from threadpoolctl import ThreadpoolController, threadpool_info, threadpool_limits
 
-from petabatch.engine import engine
-from petabatch.threads import SharedContext, thread_pools
+from petabatch.threads import ONE_BLAS_THREAD, SharedContext, thread_pools
 
 
 def test_the_first_enters_it_and_the_last_leaves_it_in_any_order() -> None:
@@ -52,7 +51,7 @@ def test_blas_has_one_thread_as_long_as_any_run_goes_on() -> None:
 
     with threadpool_limits(2):
         before = blas()
-        one, other = (engine._ONE_BLAS_THREAD(ThreadpoolController()) for _ in range(2))
+        one, other = (ONE_BLAS_THREAD(ThreadpoolController()) for _ in range(2))
         one.__enter__()
         other.__enter__()
         one.__exit__(None, None, None)

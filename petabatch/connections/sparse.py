@@ -265,7 +265,7 @@ class Sparse(Connection):
     def _limits(self) -> tuple[float, float] | None:
         """The shortest and the longest of `delays`, None where they are not known."""
         if isinstance(self.delays, Part):
-            return self.delays.limits
+            return None if self.delays.of_patches else self.delays.limits
         return (self.delays or 0.0, self.delays or 0.0)
 
     def _given(self, ends: Ends) -> Coordinates | None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -21,6 +22,8 @@ from petabatch.variable import Array
 
 Operation = Callable[[StepContext], None]
 """One step of a layer."""
+Steps = Callable[[StepContext, int], Iterator[int]]
+"""From that of the context to another one; the numbers of those that are reached."""
 Reader = Callable[[int, int], np.ndarray]
 """Image number `item` of a global slice, `[ny, nx, nf]`."""
 
@@ -83,8 +86,8 @@ class Backend(Protocol):
     def kernels(self, compiled: bool) -> ArrayKernels:
         """Return the patch operators, those of plain array code unless `compiled`."""
 
-    def operations(self, graph: Graph, levels: Sequence[Sequence[Operation]]) -> Sequence[Operation]:
-        """Return the operations of one step of the network, from those of its layers, level by level."""
+    def steps(self, graph: Graph, levels: Sequence[Sequence[Operation]]) -> Steps:
+        """Return what makes steps of the network, from the operations of its layers, level by level."""
 
     def allocate(self, shape: tuple[int, ...], dtype: str) -> np.ndarray:
         """Return host memory for records."""
@@ -171,9 +174,18 @@ class Host:
         """Return the operators on numpy's arrays."""
         return CpuKernels(np) if compiled else ArrayKernels(np)
 
-    def operations(self, graph: Graph, levels: Sequence[Sequence[Operation]]) -> Sequence[Operation]:
-        """Return those of the layers, in order."""
-        return [operate for level in levels for operate in level]
+    def steps(self, graph: Graph, levels: Sequence[Sequence[Operation]]) -> Steps:
+        """Return what calls the operations in order."""
+        operations = [operate for level in levels for operate in level]
+
+        def make(ctx: StepContext, last: int) -> Iterator[int]:
+            for step in range(ctx.step, last + 1):
+                now = replace(ctx, step=step)
+                for operate in operations:
+                    operate(now)
+                yield step
+
+        return make
 
     def allocate(self, shape: tuple[int, ...], dtype: str) -> np.ndarray:
         """Return zeros."""

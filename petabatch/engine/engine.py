@@ -10,10 +10,8 @@ for each block up to the next sync event:
 
 from __future__ import annotations
 
-import math
-from collections import deque
 from collections.abc import Generator, Iterator, Mapping
-from concurrent.futures import FIRST_EXCEPTION, Executor, Future, ThreadPoolExecutor, wait
+from concurrent.futures import Executor
 from contextlib import closing, contextmanager
 from functools import partial
 
@@ -23,18 +21,20 @@ from threadpoolctl import ThreadpoolController
 from petabatch.arguments import whole_number
 from petabatch.engine.backend import Backend, Host
 from petabatch.engine.clock import Clock
+from petabatch.engine.dispatch import Dispatch
+from petabatch.engine.failure import Failure
 from petabatch.engine.features import AllFeatures, Features
+from petabatch.engine.finite import Watch
 from petabatch.engine.gpu.backend import GpuBackend
-from petabatch.engine.group import Group, groups
 from petabatch.engine.images import Instead, open_images
 from petabatch.engine.lane import Lane
+from petabatch.engine.last_finite import LastFinite
 from petabatch.engine.recorder import Events, Recorder
 from petabatch.engine.start import Start
 from petabatch.engine.state import State
-from petabatch.engine.steppers import Rows, StepperMaker
+from petabatch.engine.steppers import StepperMaker
 from petabatch.engine.updates import Updates
 from petabatch.engine.warm_up import WarmUp
-from petabatch.errors import NonFiniteError
 from petabatch.kernels.cuda.device import Device
 from petabatch.network.over_time import knots
 from petabatch.network.plan import Plan
@@ -43,35 +43,10 @@ from petabatch.parallel.blocking_io import BlockingIO
 from petabatch.parallel.comm import Comm, share
 from petabatch.parallel.cores import fewest, lane_threads
 from petabatch.spec.parts import Probe
-from petabatch.threads import SharedContext, thread_pools
+from petabatch.threads import ONE_BLAS_THREAD, thread_pools
 
 WAITING = "waiting for images"
 """Activity in which lanes wait for images that are being read ahead."""
-
-
-@contextmanager
-def _one_thread_each(libraries: ThreadpoolController) -> Iterator[None]:
-    """Have BLAS and OpenMP use one thread; a tenth of the time of `libraries.limit`."""
-    before = [(one, one.num_threads) for one in libraries.lib_controllers]
-    for one, _ in before:
-        one.set_num_threads(1)
-    try:
-        yield
-    finally:
-        for one, threads in before:
-            one.set_num_threads(threads)
-
-
-_ONE_BLAS_THREAD = SharedContext(_one_thread_each)
-"""Of the whole process, so that it lasts as long as any of several runs on threads."""
-_POLL = 0.005
-"""Seconds between polls of messages under way while lanes run."""
-
-_WORTH_WAKING = 2e-4
-"""Seconds of work for which it is worth while to wake a thread."""
-
-_PARTS = 4
-"""Parts of the way to the next sync event in which the last lanes take turns."""
 
 
 class Engine:
@@ -118,12 +93,8 @@ class Engine:
         self.backend.sum_updates(self.updates)
         self._make_stepper = StepperMaker()
         self.lanes = list(self._lanes())
-        self._grouped = {few: list(groups(self.lanes, self.backend, few)) for few in (False, True)}
-        self.groups = self._grouped[False]
-        """Those that made the last steps."""
-        self.workers = min(self.backend.workers, len(self.groups))
-        self._pace = math.inf
-        """Processor time of a step of all slices, in the last call of a few."""
+        in_order = self.features.group.size > 1
+        self.dispatch = Dispatch(self.lanes, self.backend, self.plan.lane_steps, in_order)
         self._threads: tuple[Executor, ThreadpoolController]
 
     def _recorder(self, slices: range) -> Recorder:
@@ -175,7 +146,9 @@ class Engine:
 
     def start(self) -> None:
         """Set the state of step 0."""
-        Start(self.state).fill(self.readers, self.features)
+        start = Start(self.state, self.plan.tolerant)
+        start.fill(self.readers, self.features)
+        self.stop(start.failures)
 
     def restart(self) -> None:
         """Set the state of step 0 again, after a run."""
@@ -244,13 +217,16 @@ class Engine:
     @contextmanager
     def running(self) -> Iterator[Executor]:
         """Have threads for `advance` within the block, which begins with the records of step 0."""
+        if self.plan.tolerant:
+            self._keep_finite()
         self.backend.start()
         self._open_recorder(initial=self.step == 0)
         if self.step == 0:
-            self._record_initial()
+            self.dispatch.record_initial()
+            self.record_shared(0, 0)
         with (
             self.backend.pool() as pool,
-            self._shared_slices(),
+            self.dispatch.shared_slices(self.threads),
             closing(self.recorder),
             closing(self.backend),
         ):
@@ -261,11 +237,22 @@ class Engine:
                     self.warm_up.wait_for(pool.submit(lane.stepper.warm_up))
             yield pool
 
+    def _keep_finite(self) -> None:
+        """Keep the state of all slices that are finite: some may not be in a checkpoint within a display."""
+        state, slices = self.state, range(self.state.lo, self.state.hi)
+        if Watch(self.plan, state.arrays, slices).finite(self.step):
+            LastFinite(state.arrays).keep(self.step)
+            return
+        for place, number in enumerate(slices):
+            own = state.lane(slice(place, place + 1))
+            if Watch(self.plan, own, [number]).finite(self.step):
+                LastFinite(own).keep(self.step)
+
     @contextmanager
     def computing(self) -> Iterator[None]:
         """Let lanes make steps within the block, which is one within `running`."""
         # Lanes call BLAS on one thread each: bits must not depend on how many threads there are.
-        with _ONE_BLAS_THREAD(self._threads[1]), self.warm_up.watched():
+        with ONE_BLAS_THREAD(self._threads[1]), self.warm_up.watched():
             yield
 
     def advance(self, stop: int) -> None:
@@ -276,7 +263,7 @@ class Engine:
 
     def advance_lanes(self, stop: int) -> None:
         """Have the lanes of this rank make the steps up to `stop`; within `computing`. `meet` follows."""
-        self._advance(self._threads[0], stop)
+        self.dispatch.advance(self._threads[0], self.step, stop, self.updates.reduction)
 
     def meet(self, stop: int) -> None:
         """End the steps up to `stop`, with the updates of weights that are due at it; collective."""
@@ -291,16 +278,15 @@ class Engine:
             self.warm_up.report()
 
     @property
-    def failures(self) -> dict[int, NonFiniteError]:
+    def failures(self) -> dict[int, Failure]:
         """Why slices have stopped, by their number; see `Plan.tolerant`."""
         stopped = [(lane, lane.failure) for lane in self.lanes if lane.failure is not None]
         return {number: failure for lane, failure in stopped for number in lane.slices}
 
-    def stop(self, failures: Mapping[int, NonFiniteError]) -> None:
+    def stop(self, failures: Mapping[int, Failure]) -> None:
         """Let slices make no more steps that had stopped before the run was resumed."""
         for lane in self.lanes:
-            if lane.slices.start in failures:
-                lane.stop(failures[lane.slices.start])
+            lane.failure = failures.get(lane.slices.start)
 
     @property
     def progress(self) -> int:
@@ -312,91 +298,19 @@ class Engine:
         found: dict[str, float] = {}
         for lane in self.lanes:
             for name, seconds in tuple(lane.clock.elapsed.items()):  # to which a lane may add
-                found[name] = found.get(name, 0.0) + seconds / self.workers
+                found[name] = found.get(name, 0.0) + seconds / self.dispatch.workers
         found.pop("lane", None)
-        waited = min(self.backend.waited / self.workers, found.get("input", 0.0))
+        waited = min(self.backend.waited / self.dispatch.workers, found.get("input", 0.0))
         found["input"] = found.get("input", 0.0) - waited
         found[WAITING] = waited
         for name, seconds in self.clock.elapsed.items():
             found[name] = found.get(name, 0.0) + seconds
         return found | {"kernels": self.warm_up.seconds}
 
-    def _advance(self, pool: Executor, stop: int) -> None:
-        """Have all groups run to `stop`; of few steps, this thread makes its share, or all of them."""
-        steps = stop - self.step
-        few = steps < self.plan.lane_steps
-        self.groups = self._grouped[few]
-        waiting = deque((group, self.step) for group in self.groups)
-        # Slices whose parts meet those of other ranks begin in the same order on all of them.
-        turns = 1 < self.workers < len(self.groups) and self.features.group.size == 1
-        here = few and self.device is None
-        helpers, spent = self._helpers(steps) if here else self.workers, self._spent
-        workers = [pool.submit(self._work, waiting, stop, turns) for _ in range(helpers)]
-        reduction = self.updates.reduction
-        try:
-            if here:
-                self._work(waiting, stop, turns)
-            while reduction.pending and _busy(workers):
-                reduction.poll()
-        finally:
-            failed = [worker.exception() for worker in workers]  # of all: nothing changes after an error
-        for error in failed:
-            if error is not None:
-                raise error
-        if here:
-            self._pace = (self._spent - spent) / steps
-
-    def _helpers(self, steps: int) -> int:
-        """Return how many threads are worth waking to make a few steps with this one."""
-        return int(min(self.workers - 1, steps * self._pace / _WORTH_WAKING))
-
-    @property
-    def _spent(self) -> float:
-        """Processor time of the groups so far, in seconds."""
-        return sum(group.all[0].clock.spent.get("lane", 0.0) for group in self.groups)
-
-    def _work(self, waiting: deque[tuple[Group, int]], stop: int, turns: bool) -> None:
-        """Take groups and the steps they have reached, and advance them to `stop`, until none is left.
-
-        With `turns`, the last few take turns in parts of the way, or one thread would often wait for the last
-        group of another.
-        """
-        part = -(-(stop - self.step) // _PARTS)
-        while True:
-            try:
-                group, step = waiting.popleft()
-            except IndexError:
-                return
-            last = min(step + part, stop) if turns and len(waiting) < self.workers else stop
-            try:
-                with self.backend.holding(group.lanes):
-                    group.run(step, last)
-            except BaseException:
-                waiting.clear()
-                raise
-            if last < stop:
-                waiting.append((group, last))
-
     def _update(self, step: int) -> None:
         with self.clock.measure("learning"), np.errstate(over="ignore", invalid="ignore"):
             self.updates.make(step)
             self.backend.weights_changed()
-
-    @contextmanager
-    def _shared_slices(self) -> Iterator[None]:
-        """Let several threads work on each slice while there are fewer slices than threads; same bits."""
-        each = self.threads // len(self._grouped[False])
-        if each <= 1:
-            yield
-            return
-        with ThreadPoolExecutor(self.threads, "rows") as pool:
-            for lane in self.lanes:
-                lane.share(Rows(pool, each))
-            try:
-                yield
-            finally:
-                for lane in self.lanes:
-                    lane.share(None)
 
     def close(self) -> None:
         """Close the input files."""
@@ -411,12 +325,6 @@ class Engine:
         last = self.step + self.plan.flush - self.step % self.plan.flush
         self.recorder.open(self.step, min(last, self.plan.length), initial)
 
-    def _record_initial(self) -> None:
-        for group in self.groups:
-            with self.backend.holding(group.lanes):
-                group.record(0)
-        self.record_shared(0, 0)
-
     def record_shared(self, first: int, last: int) -> None:
         """Record weights that all slices share, due in steps first .. last; rank 0 alone keeps them."""
         for index, recording in enumerate(self.plan.recordings):
@@ -424,9 +332,3 @@ class Engine:
             for step in () if stream.batched or stream.events else recording.steps(first, last):
                 row = self.recorder.row(index, step)
                 row[...] = self.state.arrays[recording.key].reshape(row.shape)
-
-
-def _busy(workers: list[Future[None]]) -> bool:
-    """Wait a moment; return whether some still work, and none has failed."""
-    done, others = wait(workers, _POLL, FIRST_EXCEPTION)
-    return bool(others) and not any(one.exception() for one in done)

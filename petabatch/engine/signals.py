@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from petabatch.engine.features import Features
@@ -16,6 +16,7 @@ from petabatch.engine.history import History
 from petabatch.engine.lane_images import ImageMargin
 from petabatch.engine.state import owned
 from petabatch.engine.weight_update import SUMMED
+from petabatch.geometry import Patches
 from petabatch.kernels.array import ArrayKernels
 from petabatch.lazy_property import lazy_property
 from petabatch.network.graph import Edge, Graph
@@ -163,6 +164,26 @@ class Signals:
         fitted = self.features.fitted
         pre, post = (fitted(a, size, self.tag) for a, size in zip(activities, sizes, strict=True))
         return pre, post
+
+    def folded(self, edge: Edge) -> Patches | None:
+        """Return the patches whose sum is all that an edge delivers, None where there is more to it."""
+        connection, link = edge.connection, edge.wiring.link
+        plain = connection.operation in ("forward", "transposed") and connection.carries == "A"
+        if link is None or not link.scatter or not plain:
+            return None
+        whole = self.features.overlapping(link.patches) is link.patches
+        return link.patches if whole and edge.name not in self.graph.shares else None
+
+    def columns(self, edge: Edge, p: Patches) -> Callable[[int], Array]:
+        """Return the function of the step that gives patches weighted by the pre layer, `[L, G, M, K]`."""
+        pre, kernels, weights = edge.connection.pre, self.kernels, cache(partial(self._weights, edge.name))
+        history = self.histories[pre]
+
+        def columns(step: int) -> Array:
+            seen = step - edge.lookback
+            return kernels.mixtures(kernels.coarse(history.at(seen), p, self._border(pre, seen)), weights())
+
+        return columns
 
     def _delivered(self, name: str, activity: Array, border: Border, patches: Any) -> Array:
         """Return what a connection delivers of an activity to the post layer, as much as there is here."""

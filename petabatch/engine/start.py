@@ -7,6 +7,7 @@ from typing import Literal
 
 import numpy as np
 
+from petabatch.engine.failure import OF_A_SLICE, Failure
 from petabatch.engine.features import Features
 from petabatch.engine.state import State
 from petabatch.engine.weight_update import normalise
@@ -29,8 +30,12 @@ Readers = Mapping[str, Callable[[int, int], np.ndarray]]
 class Start:
     """What a state begins with."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State, tolerant: bool = False) -> None:
+        """Fill a state; where it is `tolerant`, slices without a first image fail, unless all do."""
         self._state, self._arrays, self._lo = state, state.arrays, state.lo
+        self._tolerant = tolerant
+        self.failures: dict[int, Failure] = {}
+        """Slices that have failed, by their number."""
         self._graph, self._network = state.graph, state.graph.network
 
     def fill(self, readers: Readers, features: Features) -> None:
@@ -72,12 +77,23 @@ class Start:
                 continue
             try:
                 for index in range(len(activity)):
-                    activity[index] = readers[name](self._lo + index, 0)
+                    self._show(readers[name], index, activity)
             except InputError as error:
                 problems.append(file_problem(f"layers.{name}.source", layer.images.source, error))
         if problems:
             raise InputFileError(problems)
         self._state.assert_finite(0)
+
+    def _show(self, reader: Callable[[int, int], np.ndarray], index: int, activity: Array) -> None:
+        """Show the first image of a slice."""
+        number = self._lo + index
+        try:
+            activity[index] = reader(number, 0)
+        except OF_A_SLICE as error:
+            self.failures[number] = Failure.of(error, 0)
+            if not self._tolerant or len(self.failures) == len(activity):
+                error.slices = error.slices or [number]
+                raise
 
     def _start_rule(self, name: str, owner: WeightOwner) -> list[Problem]:
         """Initialise variables of a learning rule; return what is wrong with the files that are read."""

@@ -132,11 +132,10 @@ class ArrayKernels:
         """Return the sum of all patches weighted by the coarse layer, `[L, NY, NX, C]`; cut at the edge."""
         columns = self.mixtures(self.coarse(coarse, p, border), patches)
         columns = columns.reshape(-1, p.y.units, p.x.units, p.y.size, p.x.size, p.channels)
-        padded = self.overlap(columns, p)
-        return padded[:, p.y.before : p.y.before + p.y.fine, p.x.before : p.x.before + p.x.fine]
+        return self.overlap(columns, p)
 
     def overlap(self, columns: Array, p: Patches) -> Array:
-        """Return the sum of patches `[L, units y, units x, rows, columns, C]` in their places."""
+        """Return the sum of patches `[L, units y, units x, rows, columns, C]` in place, cut at the edge."""
         # A patch is cut into blocks of a stride. The same block of all patches is added at once: no two meet.
         (ny, sy), (nx, sx) = ((axis.size, axis.stride) for axis in (p.y, p.x))
         tall, wide = (
@@ -151,7 +150,8 @@ class ArrayKernels:
                 place = blocks[:, y : y + p.y.units, :, x : x + p.x.units]
                 place[:, :, : block.shape[2], :, : block.shape[4]] += block
         padded = blocks.reshape(len(columns), tall * sy, wide * sx, p.channels)
-        return self.extend(padded, (p.y.offset, 0), (p.x.offset, 0), "zero")
+        padded = self.extend(padded, (p.y.offset, 0), (p.x.offset, 0), "zero")
+        return padded[:, p.y.before : p.y.before + p.y.fine, p.x.before : p.x.before + p.x.fine]
 
     def dots(self, windows: Array, patches: Array) -> Array:
         """Return the scalar product of each window `[L, G, M, K]` and patch, `[L, G, M, nf]`."""

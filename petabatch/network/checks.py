@@ -58,18 +58,21 @@ def check_starts(network: Network, problems: list[Problem]) -> None:
                     )
                 )
     for name, connection in network.connections.items():
-        owner, key = connection.owner, f"connections.{name}.init.per_slice"
-        if owner is None or not owner.init.per_slice:
+        owner = connection.owner
+        if owner is None or not over_slices(owner.mode):
             continue
-        if over_slices(owner.mode):
-            problems.append(
-                Problem(
-                    key,
-                    "these weights belong to all slices",
-                    found=f'mode = "{owner.mode}"',
-                    expected=f'mode = "{for_each_slice(owner.mode)}"',
-                )
+        starts = {} if owner.learn is None else dict(owner.learn.starts.values())
+        given = {"init": owner.init} | {f"learn.{key}": initial for key, initial in starts.items()}
+        problems += [
+            Problem(
+                f"connections.{name}.{key}.per_slice",
+                "these weights belong to all slices",
+                found=f'mode = "{owner.mode}"',
+                expected=f'mode = "{for_each_slice(owner.mode)}"',
             )
+            for key, initial in given.items()
+            if initial.per_slice
+        ]
 
 
 def check_learning(network: Network, problems: list[Problem]) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from petabatch.errors import Problem
-from petabatch.kernels.cuda.rows.source import row_source
-from petabatch.kernels.cuda.rows.values import Untranslated
+from petabatch.kernels.cuda.units.rows import row_body
+from petabatch.kernels.cuda.units.values import Untranslated
 from petabatch.network.graph import Graph
 from petabatch.spec.compiled import NotSuitable
 from petabatch.spec.parts import Layer
@@ -34,7 +34,7 @@ def translated(layer: Layer, precision: str) -> RowFunction | None:
     if row is None:
         return None
     try:
-        row_source(row.function, row.form, "float" if precision == "float32" else "double")
+        row_body(row.function, row.form, "float" if precision == "float32" else "double")
     except Untranslated:
         if type(layer).update is Layer.update:
             raise
@@ -49,7 +49,7 @@ def ways(graph: Graph) -> Mapping[str, str]:
         row = row_of(layer)
         if row is not None:
             try:
-                row_source(row.function, row.form, "float")
+                row_body(row.function, row.form, "float")
                 found[name] = ""
             except Untranslated as reason:
                 found[name] = str(reason)

@@ -34,7 +34,7 @@ def grid(world: Comm, batch: int | None, parts: int, names: Sequence[str]) -> Gr
         if batch is not None and world.size % parts == 0:
             ways.append("leave out parallel.batch")
         if names:
-            ways.append(f"set {' and '.join(f'parallel.{name}=1' for name in names)} not to split layers")
+            ways.append(_whole(names))
         raise ResourceError(
             "the number of ranks does not match [parallel]\n"
             f"    found:    {world.size}\n"
@@ -49,7 +49,13 @@ def grid(world: Comm, batch: int | None, parts: int, names: Sequence[str]) -> Gr
             "    found:    a thread level below MPI_THREAD_MULTIPLE\n"
             "    expected: MPI_THREAD_MULTIPLE\n"
             "    hint:     use an MPI library that is built with it, as those from pip are, and do not set "
-            f"MPI4PY_RC_THREAD_LEVEL; or set {' and '.join(f'parallel.{name}=1' for name in names)} not to "
-            "split layers"
+            f"MPI4PY_RC_THREAD_LEVEL; or {_whole(names)}"
         )
     return Grid(world, world.split(world.rank % parts), world.split(world.rank // parts))
+
+
+def _whole(names: Sequence[str]) -> str:
+    """Return how layers are not split, in a new run and in one that is resumed."""
+    keys = " and ".join(f"parallel.{name}=1" for name in names)
+    options = " ".join(f"--{name} 1" for name in names)
+    return f"set {keys} not to split layers (`petabatch resume {options}`)"

@@ -193,7 +193,7 @@ class ProbePart(Part):
     def _read(self, name: str) -> np.ndarray:
         engine = self._simulator._engine
         found = []
-        for group in engine.groups:
+        for group in engine.dispatch.groups:
             with engine.backend.holding(group.lanes):
                 found += [
                     (lane.lanes.start, host(lane.observer.measure(self.name, engine.step)[name]))

@@ -144,5 +144,6 @@ def test_mistakes_are_explained() -> None:
     assert "belong to all slices" in wrong(per_slice=True)
     assert "`profile` is not for synapses like these" in wrong(number=3, profile=Profile(width=1.0))
     assert "no delays with a limit" in wrong(delays=Uniform(low=-1.0, high=1.0))
+    assert "no delays with a limit" in wrong(delays=Constant(value=1.0, same_feature=True))
     assert "too rare" in wrong(delays={"type": "truncated_normal", "mean": 0.0, "low": 7.0, "high": 8.0})
     assert "some delays are negative" in wrong(matrix=([0], [1], [1.0], [-1.0]), init=None)

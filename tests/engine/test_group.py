@@ -43,7 +43,7 @@ def assert_equal(found: Arrays, expected: Arrays) -> None:
 
 
 def sizes(engine: Engine) -> list[int]:
-    return [len(group.all) for group in engine._grouped[False]]
+    return [len(group.all) for group in engine.dispatch._grouped[False]]
 
 
 @some
@@ -53,7 +53,7 @@ def test_bits_depend_on_no_group_and_no_thread(seed: int, batch: int, most: int,
     engine, expected = in_groups(network, 1)
     assert sizes(engine) == [1] * batch
     engine, found = in_groups(network, most, threads)
-    assert batch < threads or max(sizes(engine)) == min(most, -(-batch // len(engine._grouped[False])))
+    assert batch < threads or max(sizes(engine)) == min(most, -(-batch // len(sizes(engine))))
     assert_equal(found, expected)
 
 
@@ -221,7 +221,7 @@ def test_a_thread_is_woken_for_much_work_only(monkeypatch: pytest.MonkeyPatch) -
         sim.step()  # from it, the engine knows how long a step takes
         monkeypatch.setattr(ThreadPool, "submit", counted)
         for worth, expected in ((1e9, 0), (1e-12, 1)):
-            monkeypatch.setattr("petabatch.engine.engine._WORTH_WAKING", worth)
+            monkeypatch.setattr("petabatch.engine.dispatch._WORTH_WAKING", worth)
             woken = 0
             sim.step()
             assert woken == expected

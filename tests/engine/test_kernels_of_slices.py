@@ -115,7 +115,7 @@ def vectors(taus: tuple[float, ...]) -> Network:
 def test_slices_of_one_kernel_form_groups_wherever_they_are() -> None:
     net = vectors((200.0, 50.0, 200.0, 300.0, 50.0, 200.0))
     engine, recorded = finish(net)
-    assert sorted([lane.slices.start for lane in group.all] for group in engine.groups) == [
+    assert sorted([lane.slices.start for lane in group.all] for group in engine.dispatch.groups) == [
         [0, 2, 3, 5], [1, 4],  # the second one after the other
     ]  # fmt: skip
     for number in range(6):

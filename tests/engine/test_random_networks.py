@@ -5,26 +5,33 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from petabatch.connections import Identity
+from petabatch.connections import Conv, Identity, Sparse
 from petabatch.layers import Input, LeakyIntegrator, Linear
 from petabatch.network.build import build
 from petabatch.probes import L2
 from petabatch.sources import Noise
 from petabatch.spec.network import Network, Run
 from petabatch.spec.schedule import Every
+from petabatch.weights import Gabor, Uniform
 from support.random_networks.acting import Acting
+from support.random_networks.aiming import Aimed
 from support.random_networks.campaign import STEPPERS, Campaign
-from support.random_networks.pairs import Spoken, met, possible, spoken
+from support.random_networks.coverage import Coverage
+from support.random_networks.pairs import Pair, Spoken, Where, met, possible, spoken
 from support.random_networks.proofs import Proofs
 from support.random_networks.repairing import repaired
+from support.random_networks.seen import Seen
+from support.random_networks.tables import Nothing
+from support.random_networks.words import replaced
 
 SHAPE = (3, 4, 2)
 
 
 def test_random_networks_are_the_same_under_all_steppers(tmp_path: Path) -> None:
-    campaign = Campaign(tmp_path, seed=90, share=-1.0)
+    campaign = Campaign(tmp_path, seed=99, share=-1.0)
     assert list(campaign.go(2)) == []
     assert all(campaign.counts[stepper] for stepper in STEPPERS)
 
@@ -34,7 +41,7 @@ def test_a_stepper_that_differs_is_found(tmp_path: Path, monkeypatch: pytest.Mon
 
     def wrong(self: Any, *arguments: Any) -> None:
         update(self, *arguments)
-        arguments[-1][...] *= 1.001
+        arguments[-1][...] *= 1.0001
 
     monkeypatch.setattr(Linear, "update", wrong)
     found = next(Campaign(tmp_path, seed=0, share=-1.0).go(8))
@@ -94,3 +101,33 @@ def test_what_check_refuses_is_taken_out_of_a_drawn_network() -> None:
     assert left.layers == {**network.layers, "copy": Linear(shape=SHAPE)}
     assert left.connections == network.connections
     assert sorted(told) == ["connections.wide.post", "layers.copy.batch"]
+
+
+def test_networks_are_drawn_around_pairs(tmp_path: Path) -> None:
+    pairs: list[tuple[Where, Pair]] = [
+        ("in one part", ("Neurons.method=euler_maruyama", "sweep")),
+        ("in one part", ("Sparse.delays", "initialiser array")),
+        ("in neighbours", ("Retina.burst_rate", "layer quotient")),
+        ("in neighbours", ("Oja.rate", "Specified.skip")),
+        ("in neighbours", ("connection potential", "layer mask")),
+        ("in neighbours", ("Clone.error", "Hebbian.momentum")),
+        ("in neighbours", ("SpikeTimes.path", "probe spike_statistics")),
+        ("in neighbours", ("LayerOutput.every=steps", "Movie.end=longest")),
+        ("elsewhere", ("Bins.outside", "Sweep.values")),
+    ]
+    network = Aimed(1, tmp_path, Nothing(), pairs).network()
+    found = met(network, spoken(network))
+    assert [(where, pair) for where, pair in pairs if pair not in found[where]] == []
+
+
+def test_a_pair_that_check_refuses_has_its_message() -> None:
+    seen, coverage, network = Seen(), Coverage(["array"]), traces()
+    patches = Conv(pre="image", post="trace", patch=(1, 1), init=Gabor())
+    seen.add(network.model_copy(update={"connections": {"patches": patches}}))
+    synapses = Sparse(pre="image", post="trace", number=3, init=Uniform())
+    tables = {word: value for value, word in seen.fitting(synapses, "init", np.random.default_rng(0))}
+    given = replaced(synapses, ("init",), tables["initialiser gabor"])
+    drawn = network.model_copy(update={"connections": {**network.connections, "synapses": given}})
+    repaired(drawn, coverage.refuse_words)
+    reason = coverage.reason("in one part", ("connection sparse", "initialiser gabor"))
+    assert reason == "refused: this initialiser is for the weights of patches"

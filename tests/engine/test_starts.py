@@ -12,6 +12,7 @@ import petabatch as pb
 from petabatch import in_memory
 from petabatch.connections import Sparse
 from petabatch.errors import InputFileError, ParamsError
+from petabatch.learning import Hebbian
 from petabatch.network.build import build
 from petabatch.random import stream
 from petabatch.spec.network import Network
@@ -103,6 +104,10 @@ def test_what_cannot_start_like_this_is_an_error() -> None:
         build(net.model_copy(update={"layers": {**net.layers, "V1": V1}}))
     dictionary = net.connections["dictionary"].model_copy(update={"init": Gaussian(per_slice=True)})
     with pytest.raises(ParamsError, match="these weights belong to all slices"):
+        build(net.model_copy(update={"connections": {**net.connections, "dictionary": dictionary}}))
+    rule = Hebbian(rate=0.1, momentum=0.5, previous=Gaussian(per_slice=True))
+    dictionary = net.connections["dictionary"].model_copy(update={"learn": rule})
+    with pytest.raises(ParamsError, match=r"learn\.previous\.per_slice: these weights belong to all slices"):
         build(net.model_copy(update={"connections": {**net.connections, "dictionary": dictionary}}))
 
 

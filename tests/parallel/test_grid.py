@@ -18,19 +18,22 @@ from petabatch.spec.network import Parallel
             Parallel(features=2),
             3,
             "2 for the features, or a multiple",
-            "change mpirun -n, or set parallel.features=1 not to split layers",
+            "change mpirun -n, or set parallel.features=1 not to split layers "
+            "(`petabatch resume --features 1`)",
         ),
         (
             Parallel(batch=3, rows=2),
             4,
             "2 for the rows times 3 for the batch",
-            "change mpirun -n, leave out parallel.batch, or set parallel.rows=1 not to split layers",
+            "change mpirun -n, leave out parallel.batch, or set parallel.rows=1 not to split layers "
+            "(`petabatch resume --rows 1`)",
         ),
         (
             Parallel(batch=1, features=2, rows=2),
             2,
             "4 for the features and rows times 1 for the batch",
-            "change mpirun -n, or set parallel.features=1 and parallel.rows=1 not to split layers",
+            "change mpirun -n, or set parallel.features=1 and parallel.rows=1 not to split layers "
+            "(`petabatch resume --features 1 --rows 1`)",
         ),
     ],
 )

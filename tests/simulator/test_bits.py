@@ -63,7 +63,7 @@ def test_steps_in_any_calls_equal_one_run(
     network, state, recorded = run_of(seed)
     with pytest.MonkeyPatch.context() as patch, Simulator(network, threads=threads) as sim:
         if woken:  # threads for calls of the least work, too
-            patch.setattr("petabatch.engine.engine._WORTH_WAKING", 1e-12)
+            patch.setattr("petabatch.engine.dispatch._WORTH_WAKING", 1e-12)
         stepped(sim, sizes, read)
         assert_equal(dict(sim.save().arrays), state)
         assert_equal(sim.recorded, recorded)

@@ -16,7 +16,7 @@ struct Word {
 constexpr int MANY = -2;
 
 static Word words[sizeof(shared_memory) / 4];
-static uintptr_t arrays[32][2];
+static uintptr_t arrays[1024][2];
 static unsigned array_count, shared_bytes, interval_base = 1;
 static volatile bool watching;
 static char complaint[200];

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from petabatch.kernels.cuda.device import Limits
 from support.streams import Event, Stream, current
@@ -25,7 +26,10 @@ from support.strict_arrays import capturing, far
 COMPILER = shutil.which("g++")
 NO_COMPILER = "no g++ here to compile CUDA kernels for the host"
 _FOLDER = Path(tempfile.gettempdir()) / f"petabatch_emulated_kernels_{os.getuid()}"
-_TYPES = {np.dtype("i4"): ctypes.c_int32, np.dtype("f4"): ctypes.c_float, np.dtype("f8"): ctypes.c_double}
+_TYPES = {
+    np.dtype("i4"): ctypes.c_int32, np.dtype("i8"): ctypes.c_int64,
+    np.dtype("f4"): ctypes.c_float, np.dtype("f8"): ctypes.c_double,
+}  # fmt: skip
 
 _ONE_AT_A_TIME = threading.Lock()
 """The shared memory of a block is a variable of the module."""
@@ -46,7 +50,7 @@ class Kernel:
     def __call__(
         self, grid: Sequence[int], block: Sequence[int], args: Sequence[Any], *, shared_mem: int = 0
     ) -> None:
-        """Run all blocks; arguments are float32 or int32: contiguous arrays, or numpy scalars."""
+        """Run all blocks; arguments are numpy scalars, or arrays whose slices are contiguous."""
         assert shared_mem <= self.max_dynamic_shared_size_bytes, "a GPU would refuse this launch"
         assert tuple(block[1:]) in ((), (1, 1))
         kept = [_argument(value) for value in args]
@@ -62,8 +66,9 @@ class Kernel:
 
     def _watch(self, arrays: Sequence[np.ndarray]) -> None:
         """Tell the module which memory is that of the arguments."""
-        ends = [end for array in arrays for end in (array.ctypes.data, array.ctypes.data + array.nbytes)]
-        self._library.watch_arrays((ctypes.c_size_t * len(ends))(*ends), len(arrays))
+        parts = [part for array in arrays for part in ([array] if array.flags.c_contiguous else array)]
+        ends = [end for part in parts for end in (part.ctypes.data, part.ctypes.data + part.nbytes)]
+        self._library.watch_arrays((ctypes.c_size_t * len(ends))(*ends), len(parts))
 
 
 class Module:
@@ -142,7 +147,7 @@ def _keep(file: Path, place: Path) -> None:
 
 def _argument(value: Any) -> Any:
     if isinstance(value, np.ndarray):
-        assert value.flags.c_contiguous
+        assert value.flags.c_contiguous or value[0].flags.c_contiguous
         assert value.dtype in _TYPES
         return ctypes.c_void_p(value.ctypes.data)
     return _TYPES[value.dtype](value)
@@ -216,6 +221,8 @@ class EmulatedGpu:
         return int(self.memory)
 
     def compile(self, code: str) -> Any:
+        if COMPILER is None:
+            pytest.skip(NO_COMPILER)
         return Module(code, self.checked).get_function
 
     def capture(self, work: Any) -> Any:

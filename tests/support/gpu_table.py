@@ -47,7 +47,8 @@ from support.gpu_emulation import EmulatedGpu  # noqa: E402
 from support.gpu_runs import split_state_of, state_of  # noqa: E402
 from support.random_networks.campaign import Campaign  # noqa: E402
 from support.random_networks.comparing import Reference  # noqa: E402
-from support.random_networks.pairs import Coverage, possible, spoken  # noqa: E402
+from support.random_networks.coverage import Coverage  # noqa: E402
+from support.random_networks.pairs import possible, spoken  # noqa: E402
 from support.random_networks.runs import run, with_run  # noqa: E402
 from support.random_networks.values import drawn  # noqa: E402
 from support.sparse_coding import CODES  # noqa: E402

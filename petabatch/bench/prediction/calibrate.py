@@ -159,8 +159,8 @@ def _wall(engine: Engine) -> float:
 
 def _busy(engine: Engine) -> float:
     """Return the seconds in which lanes were at work, or an update."""
-    elapsed = np.array([group.all[0].clock.elapsed.get("lane", 0.0) for group in engine.groups])
-    lanes = max(elapsed.sum() / engine.workers, elapsed.max())
+    elapsed = np.array([group.all[0].clock.elapsed.get("lane", 0.0) for group in engine.dispatch.groups])
+    lanes = max(elapsed.sum() / engine.dispatch.workers, elapsed.max())
     return float(lanes) + engine.clock.elapsed.get("learning", 0.0)
 
 
@@ -181,8 +181,8 @@ class _Look:
     def at(cls, engine: Engine) -> _Look:
         """Read them."""
         spent = np.zeros(engine.state.hi - engine.state.lo)
-        shared = engine.threads > len(engine.groups)  # by threads whose processor time is not counted
-        for group in engine.groups:
+        shared = engine.threads > len(engine.dispatch.groups)  # by threads whose time is not counted
+        for group in engine.dispatch.groups:
             clock = group.all[0].clock
             spent[group.lanes] = (clock.elapsed if shared else clock.spent).get("lane", 0.0) / len(group.all)
         clocks = [lane.clock for lane in engine.lanes]
@@ -309,5 +309,5 @@ def _steps(network: Network, threads: int, part: int = 0) -> np.ndarray:
             looks.append(_Look.at(engine))
     first, second = looks
     spent: np.ndarray = second.spent - first.spent
-    spent -= sum(second.parts[name] - first.parts[name] for name in _IN_LANE) / len(spent)
-    return spent.clip(1e-9)
+    others = sum(second.parts[name] - first.parts[name] for name in _IN_LANE)
+    return np.asarray(np.maximum(1e-9, spent - others / len(spent)))

@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from petabatch.engine.backend import Operation, Peers, Reader
+from petabatch.engine.backend import Operation, Peers, Reader, Steps
 from petabatch.engine.gpu.arrays import DeviceArrays
 from petabatch.engine.gpu.download import Download
 from petabatch.engine.gpu.graphs import CapturedSteps
@@ -18,6 +18,7 @@ from petabatch.engine.updates import Updates
 from petabatch.errors import ResourceError
 from petabatch.kernels.array import ArrayKernels
 from petabatch.kernels.cuda.device import Device
+from petabatch.kernels.cuda.patches import GpuKernels
 from petabatch.network.graph import Graph
 from petabatch.parallel.gpu_sums import SideStreamSum, between
 from petabatch.threads import ThreadPool
@@ -77,12 +78,12 @@ class GpuBackend:
         return ThreadPool(1, "gpu", self.device.enter)
 
     def kernels(self, compiled: bool) -> ArrayKernels:
-        """Return the operators of plain array code, on the device's arrays."""
-        return ArrayKernels(self.device.xp, self.device.multiply)
+        """Return the operators on the device's arrays."""
+        return GpuKernels.of(self.device)
 
-    def operations(self, graph: Graph, levels: Sequence[Sequence[Operation]]) -> Sequence[Operation]:
-        """Return one that runs the branches of a level side by side, and replays captured steps."""
-        return [CapturedSteps(self.device, graph, levels, not self._together)]
+    def steps(self, graph: Graph, levels: Sequence[Sequence[Operation]]) -> Steps:
+        """Return what runs the branches of a level side by side, and replays captured steps."""
+        return CapturedSteps(self.device, graph, levels, not self._together)
 
     def allocate(self, shape: tuple[int, ...], dtype: str) -> np.ndarray:
         """Return pinned memory."""

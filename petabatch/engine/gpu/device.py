@@ -39,6 +39,7 @@ class Gpu:
         self._graphs, self._tf32 = True, tf32
         self.multiply = Products(cupy, tf32).multiply
         self._kept = cupy.cuda.MemoryPool()
+        self._modules: dict[str, Callable[[str], Any]] = {}
 
     def enter(self) -> None:
         """Make this GPU and its stream current on this thread, and set the precision of matrix products."""
@@ -98,8 +99,9 @@ class Gpu:
 
     def compile(self, code: str) -> Callable[[str], Any]:
         """Compile a source text; CuPy keeps the result on disk."""
-        made: Callable[[str], Any] = self.xp.RawModule(code=code, options=("--std=c++17",)).get_function
-        return made
+        if code not in self._modules:
+            self._modules[code] = self.xp.RawModule(code=code, options=("--std=c++17",)).get_function
+        return self._modules[code]
 
     def capture(self, work: Callable[[], None]) -> Callable[[], None]:
         """Capture the launches of `work` as a CUDA graph and return its launch, or `work` if that fails."""

@@ -8,7 +8,8 @@ order nor timing changes what a layer reads, so no bit.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import replace
 
 from petabatch.engine.backend import Operation
 from petabatch.kernels.cuda.device import Device
@@ -18,6 +19,8 @@ from petabatch.spec.parts import Layer, StepContext
 
 _LONGEST = 64
 """Maximum period, in steps, of the ring buffers of histories and delays for which steps are captured."""
+_TOGETHER = 32
+"""Most steps that one graph makes, about: the host takes longer to launch a graph than a GPU for a kernel."""
 
 
 class CapturedSteps:
@@ -37,32 +40,54 @@ class CapturedSteps:
         layers = graph.network.layers.values()
         lengths = [*graph.depth.values(), *(one.longest + 1 for one in graph.synapses.values())]
         self._period = math.lcm(*lengths) if alone and all(_alike(one, graph) for one in layers) else 0
-        self._stretches: dict[Hashable, Callable[[], None] | None] = {}
+        self._captured = 0 < self._period <= _LONGEST
+        self._changing = [layer for layer in layers if not layer.steady]
+        self._seen: set[Hashable] = set()
+        self._graphs: dict[Hashable, Callable[[], None]] = {}
 
-    def __call__(self, ctx: StepContext) -> None:
-        """Make one step."""
-        if not 0 < self._period <= _LONGEST:
+    def __call__(self, ctx: StepContext, last: int) -> Iterator[int]:
+        """Make the steps from that of `ctx` to the last one; gives the numbers of those that are reached."""
+        step = ctx.step
+        while step <= last:
+            step += self._advance(replace(ctx, step=step), last - step + 1)
+            yield step - 1
+
+    def _advance(self, ctx: StepContext, most: int) -> int:
+        """Make a step, or several by one graph, at most so many; return how many that are."""
+        kind = self._kind(ctx) if self._captured else None
+        if kind is None or kind not in self._seen:
+            self._seen.add(kind)  # once without capture, so that no module is loaded during capture
             self._make(ctx)
-            return
-        kind = self._kind(ctx)
-        if (
-            kind not in self._stretches
-        ):  # run once without capture, so that no module is loaded during capture
-            self._stretches[kind] = None
-            self._make(ctx)
-            return
-        again = self._stretches[kind]
-        if again is None:
-            again = self._stretches[kind] = self._device.capture(lambda: self._make(ctx))
-        again()
+            return 1
+        rounds = min(most, _TOGETHER) // self._period
+        count = self._period << rounds.bit_length() - 1 if rounds else 1  # few sizes, so that graphs are few
+        if not self._repeats(ctx, count):
+            count = 1
+        if (kind, count) not in self._graphs:
+
+            def work() -> None:
+                for later in range(count):
+                    self._make(replace(ctx, step=ctx.step + later))
+
+            self._graphs[kind, count] = self._device.capture(work)
+        self._graphs[kind, count]()
+        return count
+
+    def _repeats(self, ctx: StepContext, count: int) -> bool:
+        """Return whether so many steps update and reset the same layers, and are of kinds that are known."""
+        steps = [replace(ctx, step=ctx.step + later) for later in range(count)]
+        known = all(self._kind(one) in self._seen for one in steps[: self._period])
+        return known and (not self._changing or len({self._due(one) for one in steps}) == 1)
 
     def _kind(self, ctx: StepContext) -> Hashable:
         """Return what the launches of a step depend on: places in histories, and what updates or is reset."""
-        changing = [layer for layer in self._graph.network.layers.values() if not layer.steady]
-        due = tuple(
-            (layer.due(ctx.step, ctx.display), layer.resets(ctx.step, ctx.display)) for layer in changing
+        return ctx.step % self._period, self._due(ctx)
+
+    def _due(self, ctx: StepContext) -> Hashable:
+        return tuple(
+            (layer.due(ctx.step, ctx.display), layer.resets(ctx.step, ctx.display))
+            for layer in self._changing
         )
-        return ctx.step % self._period, due
 
     def _make(self, ctx: StepContext) -> None:
         for first, *others in self._levels:

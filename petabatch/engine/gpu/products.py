@@ -7,6 +7,7 @@ import math
 import weakref
 from collections.abc import Mapping, Sequence
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 from petabatch.variable import Array
@@ -19,6 +20,8 @@ _REAL = {"float32": 0, "float64": 1}
 _COMPUTE = {"float32": 68, "tf32": 77, "float64": 70}
 """`cublasComputeType_t`."""
 _DEFAULT_ALGORITHM = -1
+_ROWS = 128
+"""Rows of matrices from which products one by one are as fast as one of all rows, which is worth no copy."""
 
 
 class Products:
@@ -34,6 +37,9 @@ class Products:
     def multiply(self, a: Array, b: Array) -> Array:
         """Return the products of `[..., m, k]` and `[..., k, n]`, whose leading axes are broadcast."""
         xp, lead = self._xp, (a.shape[:-2], b.shape[:-2])
+        if math.prod(lead[1]) == 1 and a.shape[-2] >= _ROWS and not _follow(a):
+            out = self._batch(a.reshape(-1, *a.shape[-2:]), b.reshape(1, *b.shape[-2:]))
+            return out.reshape(*a.shape[:-1], b.shape[-1])
         if math.prod(lead[1]) == 1:  # one matrix for all: one large product
             flat = self._batch(
                 a.reshape(1, math.prod(a.shape[:-1]), a.shape[-1]), b.reshape(1, *b.shape[-2:])
@@ -51,7 +57,7 @@ class Products:
         return out.reshape(*a.shape[:-1], b.shape[-1])
 
     def _batch(self, a: Array, b: Array) -> Array:
-        """Return the products `[batch, m, n]` of `[batch, m, k]` and `[batch, k, n]`."""
+        """Return the products `[batch, m, n]` of `[batch, m, k]` and `[batch or 1, k, n]`."""
         out = self._xp.empty((len(a), a.shape[1], b.shape[2]), a.dtype)
         if not out.size:
             return out
@@ -67,7 +73,7 @@ class Products:
             ctypes.c_int(b.shape[2]), ctypes.c_int(a.shape[1]), ctypes.c_int(a.shape[2]),
             ctypes.byref(number(1)),
             ctypes.c_void_p(first[0].data.ptr), ctypes.c_int(kind), ctypes.c_int(first[2]),
-            ctypes.c_longlong(first[3]),
+            ctypes.c_longlong(first[3] if len(b) == len(a) else 0),
             ctypes.c_void_p(second[0].data.ptr), ctypes.c_int(kind), ctypes.c_int(second[2]),
             ctypes.c_longlong(second[3]),
             ctypes.byref(number(0)),
@@ -104,6 +110,13 @@ class Products:
             _check(status, "cublasSetWorkspace")
             self._handles[stream] = handle, room
         return self._handles[stream][0]
+
+
+def _follow(matrices: Array) -> bool:
+    """Return whether the rows of all matrices are at equal distances, so that they are those of one."""
+    axes = [(length, stride) for length, stride in zip(matrices.shape, matrices.strides, strict=True)][:-1]
+    axes = [one for one in axes if one[0] > 1]
+    return all(outer[1] == inner[0] * inner[1] for outer, inner in pairwise(axes))
 
 
 def _layout(matrices: Array) -> tuple[int, int, int] | None:

@@ -11,6 +11,7 @@ import numpy as np
 
 from petabatch.engine.signals import Signals
 from petabatch.engine.steppers.base import Binding
+from petabatch.geometry import Patches
 from petabatch.network.graph import Edge
 from petabatch.spec.parts import Layer, StepContext
 from petabatch.variable import Array
@@ -75,7 +76,7 @@ def joined_arrays(bindings: Sequence[Binding], window: slice) -> Mapping[str, Ar
 
 
 def joined_signals(bindings: Sequence[Binding], arrays: Mapping[str, Array]) -> Signals:
-    """Return the signals of all lanes, with the strengths of each."""
+    """Return the signals of all lanes, with the strengths of each: a factor is a number, or an array."""
     first = bindings[0]
     if len(bindings) == 1:
         return first.signals
@@ -113,6 +114,10 @@ class _JoinedSignals(Signals):
         first = bindings[0].signals
         super().__init__(graph, first.kernels, arrays, first.margins, first.features)
         self._bindings, self._apart = bindings, apart
+
+    def folded(self, edge: Edge) -> Patches | None:
+        """Return the patches whose sum is all that an edge delivers, in all lanes; None if there is more."""
+        return None if edge.name in self._apart else super().folded(edge)
 
     def arrival(self, edge: Edge) -> Callable[[int], Array]:
         """Return the function of the step that gives what an edge delivers."""

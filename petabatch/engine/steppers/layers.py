@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from petabatch.engine.backend import Operation, Peers
+from petabatch.engine.backend import Operation, Peers, Steps
 from petabatch.engine.history import History
 from petabatch.engine.state import owned
 from petabatch.engine.steppers.base import Binding, Stepper
 from petabatch.engine.steppers.joined import Part, joined_arrays, joined_signals, parts_of, standing
 from petabatch.engine.steppers.probe_sums import StepProbes
-from petabatch.engine.steppers.row_update import RowUpdate, row_update
+from petabatch.engine.steppers.unit_update import InputSum, UnitUpdate, unit_update
 from petabatch.network.graph import Graph
 from petabatch.spec.part_errors import calling
 from petabatch.spec.parts import StepContext
@@ -30,9 +30,7 @@ class LayerStepper(Stepper):
     def __init__(self, bound: Binding) -> None:
         super().__init__(bound, StepProbes.none())
         self._peers = bound.backend.peers(bound.lanes)
-        self._operations: Sequence[Operation] = ()
-        if self._peers is None:
-            self._operations = _operations([bound], bound.arrays)
+        self._steps = _steps([bound], bound.arrays) if self._peers is None else None
 
     @property
     def kind(self) -> Hashable:
@@ -46,22 +44,20 @@ class LayerStepper(Stepper):
     def run_together(self, steppers: Sequence[Stepper], first: int, last: int, new_image: bool) -> Array:
         """Make the same steps of several lanes; see `Stepper`."""
         if self._peers is None:
-            self._make(self._operations, first, last)
+            assert self._steps is not None
+            self._make(self._steps, first, last)
         else:
             lanes = [one.bound.lanes for one in steppers]
             with standing(self.bound, self._peers.window, lanes):
-                self._make(_operations_of(self._peers), first, last)
+                self._make(_steps_of(self._peers), first, last)
         for one in steppers:
             one.reached = last
         slices = sum(len(one.bound.ctx.slices) for one in steppers)
         return np.zeros((last - first, slices, 0))
 
-    def _make(self, operations: Sequence[Operation], first: int, last: int) -> None:
-        for step in range(first + 1, last + 1):
-            ctx = replace(self.bound.ctx, step=step)
-            for operate in operations:
-                operate(ctx)
-            self.reached = step
+    def _make(self, steps: Steps, first: int, last: int) -> None:
+        for reached in steps(replace(self.bound.ctx, step=first + 1), last):
+            self.reached = reached
 
 
 def layer_operation(
@@ -71,12 +67,12 @@ def layer_operation(
     drive: Callable[[int], Sequence[Array]],
     potential: Callable[[int], Array | None],
     parts: Sequence[Part] = (),
-    row: RowUpdate | None = None,
+    kernel: UnitUpdate | None = None,
 ) -> Operation:
     """Return the update of a layer on `arrays` of some slices, from its `drive`.
 
     It is reset to a `potential`, None for the initial one, and made part by part where slices differ in its
-    numbers, or at once by the kernel of its `row`.
+    numbers, or at once by a `kernel`, whose `drive` is what arrives through each connection.
     """
     layer = graph.network.layers[name]
     if layer.batch is not None:  # what reaches it from slices changes nothing
@@ -98,8 +94,8 @@ def layer_operation(
         if resets:
             for one, mine in zip(parts, states, strict=True):
                 one.layer.restart(mine, None if to is None else one.cut(to))
-        if row is not None:
-            row(ctx, state, arrived, previous, activity)
+        if kernel is not None:
+            kernel(ctx, state, arrived, previous, activity)
             return
         for one, mine in zip(parts, states, strict=True):
             with calling(one.layer, f"layers.{name}", ctx.step):
@@ -110,25 +106,31 @@ def layer_operation(
     return operate
 
 
-def _operations_of(peers: Peers) -> Sequence[Operation]:
-    """Return the operations of a step of all lanes of a window, as they are bound now."""
+def _steps_of(peers: Peers) -> Steps:
+    """Return what makes steps of all lanes of a window, as they are bound now."""
     bindings = tuple(peers.bound.values())
     made = peers.made.get("layers")
     if made is None or made[0] != tuple(map(id, bindings)):
-        operations = _operations(bindings, joined_arrays(bindings, peers.window))
-        made = peers.made["layers"] = tuple(map(id, bindings)), operations, bindings
-    found: Sequence[Operation] = made[1]
+        steps = _steps(bindings, joined_arrays(bindings, peers.window))
+        made = peers.made["layers"] = tuple(map(id, bindings)), steps, bindings
+    found: Steps = made[1]
     return found
 
 
-def _operations(bindings: Sequence[Binding], arrays: Mapping[str, Array]) -> Sequence[Operation]:
-    """Return the operations of a step of lanes that follow each other, on the arrays of all of them."""
+def _steps(bindings: Sequence[Binding], arrays: Mapping[str, Array]) -> Steps:
+    """Return what makes steps of lanes that follow each other, on the arrays of all of them."""
     backend, graph = bindings[0].backend, bindings[0].plan.graph
-    signals = joined_signals(bindings, arrays)
+    signals, on_gpu = joined_signals(bindings, arrays), backend.peers(bindings[0].lanes) is not None
 
     def operation(name: str) -> Operation:
         parts = parts_of(bindings, name)
-        row = row_update(bindings, parts, arrays[f"layers/{name}/A"].dtype.name)
-        return layer_operation(graph, name, arrays, signals.drive(name), signals.potential(name), parts, row)
+        layer, potential = parts[0].layer, signals.potential(name)
+        if not on_gpu or layer.static or layer.batch is not None:
+            return layer_operation(graph, name, arrays, signals.drive(name), potential, parts)
+        kernel = unit_update(backend.device, parts, signals, name)
+        if kernel is None:
+            summed = InputSum(backend.device, parts, signals, name)
+            return layer_operation(graph, name, arrays, summed.drive, potential, parts)
+        return layer_operation(graph, name, arrays, kernel.arrived, potential, parts, kernel)
 
-    return backend.operations(graph, [[operation(name) for name in level] for level in graph.order])
+    return backend.steps(graph, [[operation(name) for name in level] for level in graph.order])

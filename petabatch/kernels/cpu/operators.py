@@ -65,13 +65,12 @@ class CpuKernels(ArrayKernels):
         """Return the reconstruction `[1, NY, NX, C]` of a slice's units `[1, G, M, nf]`."""
         if p.shared and np.count_nonzero(units) > _DENSE * units.size:
             columns = self.mixtures(units, patches)
-            out = self.overlap(columns.reshape(1, p.y.units, p.x.units, p.y.size, p.x.size, p.channels), p)
-        else:
-            padded = np.zeros((1, p.y.padded, p.x.padded * p.channels), np.float32)
-            window = np.empty((p.y.size, p.x.size * p.channels), np.float32)
-            units = units.reshape(1, p.y.units, p.x.units, p.features)
-            _add_active(units, patches, *_places(p), window, padded)
-            out = padded.reshape(1, p.y.padded, p.x.padded, p.channels)
+            return self.overlap(columns.reshape(1, p.y.units, p.x.units, p.y.size, p.x.size, p.channels), p)
+        padded = np.zeros((1, p.y.padded, p.x.padded * p.channels), np.float32)
+        window = np.empty((p.y.size, p.x.size * p.channels), np.float32)
+        units = units.reshape(1, p.y.units, p.x.units, p.features)
+        _add_active(units, patches, *_places(p), window, padded)
+        out = padded.reshape(1, p.y.padded, p.x.padded, p.channels)
         return out[:, p.y.before : p.y.before + p.y.fine, p.x.before : p.x.before + p.x.fine]
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from petabatch.geometry import Patches
 from petabatch.kernels import fista
 from petabatch.kernels.cuda.device import Limits
+from petabatch.kernels.cuda.fold import FOLD
 from petabatch.kernels.rules import ACCELERATED, GRADIENT, HEAVY_BALL, LEAKY, MOMENTUM, Cell
 
 Constant = bool | int | float
@@ -162,7 +163,7 @@ def compose(name: str, constants: Mapping[str, Constant]) -> str:
     common = (_FOLDER / "common.cuh").read_text(encoding="utf-8")
     text = (_FOLDER / f"{name}.cu").read_text(encoding="utf-8")
     head = "".join(f"constexpr {_type(v)} {key} = {_literal(v)};\n" for key, v in constants.items())
-    return head + text.replace('#include "common.cuh"\n', common)
+    return head + text.replace('#include "common.cuh"\n', common).replace('#include "fold.cuh"\n', FOLD)
 
 
 def _phases(p: Patches, warps: int) -> list[list[int]]:

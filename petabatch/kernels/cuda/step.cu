@@ -5,6 +5,7 @@
 // update    V by the rule of the units, from W^T error;  A = T(V); `accelerated.cu` does it for rule ACCELERATED
 // fold      recon = the sum of the patches that the product of A with the dictionary gives, each in its place
 #include "common.cuh"
+#include "fold.cuh"
 
 constexpr int THREADS = 256;
 constexpr int WARPS = THREADS / 32;
@@ -52,14 +53,7 @@ fold(const float* patches, float* recons, const int* moves) {
     if (stands(moves, blockIdx.y)) return;
     const long long slice = blockIdx.y;
     const float* all = patches + slice * POSITIONS * LENGTH;
-    // Where the pixel is, from the first pixel of the first patch on; and the last units whose patches have it.
-    const int y = i / WIDTH + BEFORE_Y - ORIGIN_Y, x = i % WIDTH / CHANNELS + BEFORE_X - ORIGIN_X;
-    const int last_y = y < 0 ? -1 : min(y / STRIDE_Y, UNITS_Y - 1), last_x = x < 0 ? -1 : min(x / STRIDE_X, UNITS_X - 1);
-    float sum = 0.0f;
-    for (int v = max(0, (y - PATCH_Y + STRIDE_Y) / STRIDE_Y); v <= last_y; v++)
-        for (int u = max(0, (x - PATCH_X + STRIDE_X) / STRIDE_X); u <= last_x; u++) {
-            const int k = (y - v * STRIDE_Y) * ROW + (x - u * STRIDE_X) * CHANNELS + i % CHANNELS;
-            sum += all[static_cast<long long>(v * UNITS_X + u) * LENGTH + k];
-        }
-    recons[slice * IMAGE + i] = sum;
+    constexpr int top = ORIGIN_Y - BEFORE_Y, left = ORIGIN_X - BEFORE_X;
+    const Places places = {CHANNELS, UNITS_Y, UNITS_X, PATCH_Y, PATCH_X, STRIDE_Y, STRIDE_X, top, left};
+    recons[slice * IMAGE + i] = folded(all, i / WIDTH, i % WIDTH, places);
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -106,7 +107,7 @@ def test_layers_of_a_level_are_side_by_side_and_levels_one_after_the_other() -> 
     moment = StepContext(1, 1.0, (0, 1, 2), 1, np, 5)
     for step in range(1, 40):
         before = dict(done)
-        steps(StepContext(step, moment.dt, moment.slices, moment.seed, moment.xp, moment.display))
+        list(steps(replace(moment, step=step), step))
         order = [(name, number) for number, level in enumerate(graph.order) for name in level]
         assert {number for _, number in order} == {0, 1, 2, 3}
         for name, level in order:
@@ -118,3 +119,27 @@ def test_layers_of_a_level_are_side_by_side_and_levels_one_after_the_other() -> 
             if before:
                 stream, clock = before[name]
                 assert all(seen.get(stream, 0) >= clock[stream] for _, seen in done.values())
+
+
+@pytest.mark.parametrize(("changing", "calls"), [(False, 1 + 3 + 4), (True, 100)])
+def test_steps_between_events_are_few_graphs_if_they_are_alike(changing: bool, calls: int) -> None:
+    network = columns()
+    if not changing:
+        steady = {"right": LCA(shape=SHAPE, tau=3.0), "echo": LeakyIntegrator(shape=SHAPE, tau=5.0)}
+        network = network.model_copy(update={"layers": {**network.layers, **steady}})
+    device, graph, made = EmulatedGpu(), build(network), list[int]()
+    device.enter()
+
+    def operation(name: str) -> Any:
+        return lambda ctx: made.append(ctx.step) if name == "both" else None
+
+    steps = CapturedSteps(device, graph, [[operation(name) for name in level] for level in graph.order])
+    reached = list(steps(StepContext(1, 1.0, (0, 1, 2), 1, np, 1000), 100))
+    assert reached[-1] == 100
+    assert len(reached) == calls
+    # A graph is that of the steps in which it was captured: these have the same places in histories.
+    assert [step % 3 for step in made] == [step % 3 for step in range(1, 101)]
+    assert all(
+        graph.network.layers["echo"].due(step, 5) == graph.network.layers["echo"].due(n, 5)
+        for n, step in enumerate(made, 1)
+    )

@@ -29,6 +29,7 @@ class Library:
 
     def __init__(self, status: int = 0) -> None:
         self.calls, self.computed, self._status = list[str](), set[int](), status
+        self.batches: list[int] = []
 
     def __getattr__(self, name: str) -> Any:
         def call(*_: Any) -> int:
@@ -44,6 +45,7 @@ class Library:
     ) -> int:  # fmt: skip
         assert kind.value == kind_b.value == kind_c.value
         self.computed.add(compute.value)
+        self.batches.append(batch.value)
         number = np.dtype("f4" if kind.value == 0 else "f8")
         rows, columns, inner = m.value, n.value, k.value
         assert lda.value >= (inner if ta.value else rows)
@@ -107,6 +109,16 @@ def test_products_are_those_of_numpy_for_all_modes_and_layouts(both: tuple[np.nd
     assert found.shape == expected.shape
     assert found.dtype == expected.dtype
     np.testing.assert_allclose(np.asarray(found), expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(("rows", "batch"), [(128, 3), (16, 1)])
+def test_many_rows_of_a_history_are_not_copied(rows: int, batch: int) -> None:
+    rng, library = np.random.default_rng(1), Library()
+    history, weights = rng.standard_normal((3, 2, 1, rows, 4)), rng.standard_normal((1, 1, 4, 5))
+    activity = far.asarray(history)[:, 1]
+    found = Products(Module(), False, library).multiply(activity, far.asarray(weights))
+    np.testing.assert_allclose(np.asarray(found), history[:, 1] @ weights, rtol=1e-12)
+    assert library.batches == [batch]
 
 
 def test_a_product_of_nothing_is_zero() -> None:

@@ -12,8 +12,8 @@ import pytest
 
 from petabatch.connections import Identity
 from petabatch.errors import ParamsError
-from petabatch.kernels.cuda.rows.source import row_source
-from petabatch.kernels.cuda.rows.values import Untranslated
+from petabatch.kernels.cuda.units.rows import row_body
+from petabatch.kernels.cuda.units.values import Untranslated
 from petabatch.layers import Neurons, Poisson
 from petabatch.network.build import build
 from petabatch.network.plan import schedule
@@ -194,4 +194,4 @@ def test_what_has_no_form_on_a_gpu_is_named_with_its_line(function: Any) -> None
     form = row_function(Adaptive(shape=SHAPE))
     assert form is not None
     with pytest.raises(Untranslated, match=r"test_rows\.py:\d+: \w"):
-        row_source(function, form.form, "float")
+        row_body(function, form.form, "float")

@@ -43,7 +43,7 @@ def with_slices(**run: Any) -> Network:
 def test_slices_have_their_values(kernel: str) -> None:
     engine = assert_agree(with_slices(), EmulatedGpu(), kernel=kernel)
     assert [lane.lanes for lane in engine.lanes] == [slice(0, 2), slice(2, 3), slice(3, 4), slice(4, 5)]
-    assert len(engine.groups) == 1
+    assert len(engine.dispatch.groups) == 1
 
 
 def test_kernels_of_slices_that_differ_are_compiled_once_and_launched_once_a_step() -> None:
@@ -80,7 +80,7 @@ def test_kernels_of_slices_that_differ_are_compiled_once_and_launched_once_a_ste
 def test_slices_keep_their_values_where_windows_take_turns() -> None:
     wanted = on_gpu(with_slices())
     parts, found = simulate(wanted, window(2, wanted))
-    assert [group.lanes for group in parts.groups] == [slice(0, 1), slice(1, 3), slice(3, 5)]
+    assert [group.lanes for group in parts.dispatch.groups] == [slice(0, 1), slice(1, 3), slice(3, 5)]
     assert_near(found, simulate(with_slices())[1], 1e-4)
 
 

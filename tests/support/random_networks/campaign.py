@@ -24,14 +24,16 @@ from petabatch.errors import NonFiniteError, ParamsError, Problem
 from petabatch.network.build import build
 from petabatch.spec.network import Network
 from support.gpu_emulation import EmulatedGpu
+from support.random_networks.aiming import Aimed
 from support.random_networks.comparing import INVARIANTS, Reference
-from support.random_networks.drawing import Drawing
+from support.random_networks.coverage import Coverage
 from support.random_networks.missing_pairs import with_missing_pairs
-from support.random_networks.pairs import Coverage, Spoken, met, spoken
+from support.random_networks.pairs import Spoken, met, spoken
 from support.random_networks.proofs import Proofs
 from support.random_networks.real_ranks import checksum, on_real_ranks
 from support.random_networks.repairing import repaired
 from support.random_networks.runs import run, with_run
+from support.random_networks.seen import Seen
 from support.random_runs import finish
 
 STEPPERS = {
@@ -57,6 +59,7 @@ class Campaign:
         """
         self._folder, self._seed, self._share = folder, seed, share
         self._on_ranks: list[Network] = []
+        self._seen = Seen()
         self.coverage, self._proofs = Coverage(STEPPERS), Proofs()
         self.counts, self.problems = Counter[str](), dict[int, list[str]]()
         self.refused = Counter[str]()
@@ -68,10 +71,12 @@ class Campaign:
             self._seed += 1
             try:
                 with warnings.catch_warnings(action="ignore"):
-                    drawing = Drawing(self._seed, self._folder, self.coverage)
-                    drawn = with_missing_pairs(drawing.network(), self.coverage, drawing)
+                    pairs = self.coverage.targets(np.random.default_rng(self._seed))
+                    drawing = Aimed(self._seed, self._folder, self.coverage, pairs)
+                    drawn = with_missing_pairs(drawing.network(), self.coverage, self._seen, drawing)
                     network = repaired(drawn, self._take_out)
                 self.coverage.accept(network)
+                self._seen.add(network)
                 (self._folder / "running.pickle").write_bytes(pickle.dumps(network))
                 states = run(with_run(network, kernel="auto")).states
             except ParamsError as error:
@@ -87,7 +92,7 @@ class Campaign:
 
     def _take_out(self, network: Network, less: Network, problem: Problem) -> None:
         self._refuse(problem)
-        self.coverage.refuse_words(network, less, problem.message.partition("\n")[0])
+        self.coverage.refuse_words(network, less, problem)
 
     def _refuse(self, problem: Problem) -> None:
         message = problem.message.partition("\n")[0]

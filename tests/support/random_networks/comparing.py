@@ -164,12 +164,16 @@ class Reference:
     def _others(self, states: Sequence[Arrays], rng: np.random.Generator) -> Iterator[Steps]:
         """Yield runs that differ by rounding alone: disturbed, and of several steps from each state.
 
+        Each disturbance is made with its opposite, which leads to the other side of an edge.
         Whether an energy falls that stays the same is seen with the one before raised, and lowered.
         In the latter, numbers that are equal in the run are equal, too, as the energies of two steps, or the
         drives of two steps where a code rests: then with the step sizes of the run.
         """
-        for _ in range(REPETITIONS):
-            disturbed = [{key: _disturbed(array, rng) for key, array in state.items()} for state in states]
+        for seed, sign in product(rng.integers(2**32, size=REPETITIONS // 2), (1, -1)):
+            errors = np.random.default_rng(seed)
+            disturbed = [
+                {key: _disturbed(key, a, errors, sign) for key, a in state.items()} for state in states
+            ]
             yield run(self._network, states=disturbed)
         for factor in (1 - DISTURBED, 1 + DISTURBED):
             others = [
@@ -205,15 +209,22 @@ def _apart(found: Steps, expected: Steps, spread: Mapping[tuple[int, str], Any])
     return lines
 
 
-def _disturbed(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def _disturbed(key: str, array: np.ndarray, rng: np.random.Generator, sign: int) -> np.ndarray:
+    """Return an array with errors as of rounding; those of its zeros are related to the other numbers.
+
+    Activities of 0 have errors where all are 0, too, since they may be differences of equal numbers. What
+    then has a sign is decided by rounding: a gradient of which only the sign counts, the edge of a bin.
+    """
     if array.dtype.kind != "f" or not array.size:
         return array
     values = array.astype(float)
-    noise = rng.normal(size=array.shape) * DISTURBED
-    finite = np.isfinite(values)
+    noise = sign * rng.normal(size=array.shape) * DISTURBED
+    finite, active = np.isfinite(values), key.endswith("/A")
     size = np.where(finite, abs(values), 0.0)
-    found = np.where(finite, values + noise * np.maximum(size, 0.1 * size.max()), values)
-    return abs(found) if values.min() >= 0 else found  # as the variances of Adam, of which it takes the root
+    least = 0.1 * (max(1.0, size.max()) if active else size.max())
+    found = np.where(finite, values + noise * np.maximum(size, least), values)
+    # as the variances of Adam, of which it takes the root
+    return abs(found) if values.min() >= 0 and not active else found
 
 
 def _distance(found: np.ndarray, expected: np.ndarray) -> float:

@@ -8,28 +8,26 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
-from petabatch.connections import Clone, Conv, Identity, Potential, Sparse, Transpose
-from petabatch.geometry import GeometryError
-from petabatch.layers import Constant, Input, Linear, MaxUnpool
+from petabatch.connections import Conv, Identity, Transpose
+from petabatch.layers import Constant, Input, Linear, MaxUnpool, Neurons
 from petabatch.network.numbers import problem_of_values
 from petabatch.probes import Energy, Optimality, SpikeStatistics
 from petabatch.spec.model import Model
 from petabatch.spec.network import ConnectionOutput, LayerOutput, Network, Output, Run, Until
 from petabatch.spec.over_time import OverTime
-from petabatch.spec.parts import NEVER, Connection, Layer, Probe
+from petabatch.spec.parts import NEVER, Layer, Probe
 from petabatch.spec.schedule import DISPLAY, STEP, Every
 from petabatch.spec.sweep import Range, Sweep
-from petabatch.weights import Uniform
+from support.random_networks.joining import Joining
 from support.random_networks.sources import random_source
 from support.random_networks.spiking import spiking
-from support.random_networks.tables import Nothing, Tables, Wanted
+from support.random_networks.tables import Nothing, Wanted
 from support.random_networks.values import values
-from support.random_networks.words import keys, words
+from support.random_networks.words import keys
 
 CODES = ("lca", "lca", "lca", "ista", "heavy_ball", "momentum_lca", "fista")
-_OF_SPIKING = {
+OF_SPIKING = {
     "equations",
     "parameters",
     "currents",
@@ -41,22 +39,25 @@ _OF_SPIKING = {
     "path",
 }
 """Keys of spiking layers that are drawn together."""
+RUN = "run"
+"""What is `beside` the parts of a network."""
 LOOP = {"image": "image", "reconstruction": "recon", "code": "code", "drive": "drive"}
 """What is called what in the sparse code."""
-STEPS, DISPLAYS, BATCH = 4, 3, 3
-"""Steps of a display, displays and slices of a network."""
+STEPS, DISPLAYS = 4, 3
+"""Steps of a display, and displays of a network."""
 
 
-class Drawing(Tables):
+class Drawing(Joining):
     """A network that is being drawn."""
 
     def __init__(self, seed: int, folder: Path, wanted: Wanted | None = None) -> None:
         """Begin with nothing; files that the network names are made in `folder`."""
         super().__init__(seed, folder, wanted or Nothing())
-        self.layers, self.connections = dict[str, Layer](), dict[str, Connection]()
-        self.probes = dict[str, Probe]()
-        self._words = dict[str, tuple[Any, set[str]]]()
-        self.batch, self.phases = BATCH, self.one_of("none", "all", "some")
+        self.phases = self.one_of("none", "all", "some")
+        self.most = 5
+        """Layers around the sparse code, at most."""
+        self.beside = dict[str, set[str]]()
+        """Words that are to be said of parts when these are drawn: of their output, and how they vary."""
         down, channels = int(self.rng.integers(1, 4)), int(self.rng.integers(1, 4))
         ny, nx = (int(n) for n in self.rng.integers(1, 6, 2))
         features = int(self.rng.integers(1, self.one_of(8, 8, 40)))
@@ -72,31 +73,12 @@ class Drawing(Tables):
             if alone or self.chance(0.85):
                 self.loop()
             if not alone:
-                for _ in range(int(self.rng.integers(1, 6))):
+                for _ in range(int(self.rng.integers(1, self.most + 1))):
                     kind, shape = self.type_of(Layer), self.one_of(*self.shapes)
                     self.layer(f"{kind.model_fields['type'].default}{len(self.layers)}", kind, shape)
                 self.join()
             self.observe()
             return self.whole()
-
-    def said(self, *names: str) -> set[str]:
-        """Return the words of parts."""
-        found = set[str]()
-        for name in names:
-            part = (self.layers | self.connections | self.probes)[name]
-            if self._words.get(name, (None,))[0] is not part:
-                self._words[name] = part, {one.word for one in words(part)}
-            found |= self._words[name][1]
-        return found
-
-    def alike(self, name: str) -> list[str]:
-        """Return the layers with the shape of one."""
-        return [other for other, layer in self.layers.items() if layer.shape == self.layers[name].shape]
-
-    def _receives(self, name: str) -> bool:
-        """Return whether connections may end at a layer; at a constant they do nothing."""
-        layer = self.layers[name]
-        return bool(layer.channels) and not isinstance(layer, Input)
 
     # Layers
 
@@ -123,7 +105,7 @@ class Drawing(Tables):
         if kind is MaxUnpool:
             given["window"] = tuple(self.one_of(1, *[2] * (size % 2 == 0)) for size in shape[:2])
         own = spiking(self, kind, shape, self.batch)
-        more |= dict.fromkeys(_OF_SPIKING & kind.model_fields.keys(), ()) if own else {}
+        more |= dict.fromkeys(OF_SPIKING & kind.model_fields.keys(), ()) if own else {}
         made = self.fill(kind, given | own, more=more)
         state = {variable.name: variable for variable in made.variables() if variable.dtype == "float"}
         changed: dict[str, Any] = {}
@@ -135,10 +117,10 @@ class Drawing(Tables):
             changed["offset" if isinstance(made, Input) else "every"] = (
                 0 if isinstance(made, Input) else Every(2)
             )
-        units = [variable for variable in state.values() if variable.shape == shape]
-        if units and not own and self.chance(0.2):
-            chosen = self.one_of(*units)
-            changed["start"] = {chosen.name: self.initial(shape, set(), self.batch)}
+        units = [name for name, variable in state.items() if variable.shape == shape]
+        units += [] if "V" in state or kind is Input else ["A"]
+        if units and kind is not Neurons and self.chance(0.2):
+            changed["start"] = {self.one_of(*units): self.initial(shape, set(), self.batch)}
         self.layers[name] = made.model_copy(update=changed)
 
     def loop(self) -> None:
@@ -154,147 +136,6 @@ class Drawing(Tables):
         self.connect("dictionary", Conv, "code", "recon")
         self.connect("drive", Transpose, "error", "code", of="dictionary")
 
-    # Connections
-
-    def join(self) -> None:
-        """Join the layers: something into each channel that needs it, and some connections more."""
-        names = list(self.layers)
-        for post in names:
-            layer = self.layers[post]
-            needed = {"mask": ("exc", "mask"), "product": ("exc", "inh"), "quotient": ("exc", "inh")}
-            needed["max_unpool"] = ("exc", "place")
-            channels = needed.get(layer.type, ("exc",))
-            if post in ("image", "error", "code", "recon") or layer.static or not layer.channels:
-                continue
-            for channel in channels:
-                self.any_connection(self.one_of(*names), post, channel=channel)
-        pairs = [(pre, post) for pre in names for post in names if self._receives(post)]
-        said = {name: self.said(name) for name in names}
-        weights = [1 + self.wanted.between(said[pre], said[post]) for pre, post in pairs]
-        for _ in range(int(self.rng.integers(1, 6))):
-            if pairs:
-                self.any_connection(*self.weighted(pairs, weights))
-
-    def any_connection(self, pre: str, post: str, **given: Any) -> None:
-        """Add a connection between two layers, of a type that fits them."""
-        ends, back = (
-            (self.layers[pre].shape, self.layers[post].shape),
-            (self.layers[post].shape, self.layers[pre].shape),
-        )
-        owners = {n: (self.layers[c.pre].shape, self.layers[c.post].shape)
-                  for n, c in self.connections.items() if isinstance(c, Conv)}  # fmt: skip
-        of = {"clone": [n for n, shapes in owners.items() if shapes == ends],
-              "transpose": [n for n, shapes in owners.items() if shapes == back]}  # fmt: skip
-        fits = {"sparse": True, "conv": True, "identity": ends[0] == ends[1]}
-        names = list(self.layers)
-        has_potential = any(variable.name == "V" for variable in self.layers[pre].variables())
-        fits["potential"] = (
-            ends[0] == ends[1] and has_potential and not self.layers[pre].later
-            and names.index(pre) < names.index(post)
-        )  # fmt: skip
-        fits["background"] = ends[0][:2] == ends[1][:2] and ends[1][2] % (ends[0][2] + 1) == 0
-        fits["largest"] = ends[1] == (*ends[0][:2], 1)
-        fits |= {"pool": ends[0][2] == ends[1][2], **{kind: bool(found) for kind, found in of.items()}}
-        near = self.said(pre, post)
-        kind = self.type_of(Connection, near, [name for name, fit in fits.items() if fit])
-        name = kind.model_fields["type"].default
-        if name == "background":
-            given["copies"] = ends[1][2] // (ends[0][2] + 1)
-        if name in of:
-            given["of"] = self.one_of(*of[name])
-        self.connect(f"{name}{len(self.connections)}", kind, pre, post, **given)
-
-    def connect(self, name: str, kind: type[Connection], pre: str, post: str, **given: Any) -> None:
-        """Add a connection, unless its geometry is refused."""
-        given = {"pre": pre, "post": post, **given}
-        near, layers, names = self.said(pre, post), self.layers, list(self.layers)
-        free = names.index(pre) >= names.index(post) and not all(
-            layers[end].phase is not None for end in (pre, post)
-        )
-        if free and not isinstance(layers[pre], Input):
-            given["feedback"] = True
-        channels = [*layers[post].channels, *["none"] * self.chance(0.2)]
-        most = np.maximum(layers[pre].shape[:2], layers[post].shape[:2])
-        windows = [one for one in ((1, 2), (2, 2), (3, 3)) if (one <= most).all()]
-        more: dict[str, Any] = {
-            "channel": channels[1:], "window": windows, "error": self.alike(post), "revive": [], "learn": [],
-        }  # fmt: skip
-        if isinstance(layers[post], Constant | Input):
-            more["channel"] = []
-        if layers[post].targets:
-            more["channel"] = []
-            given["target"] = self.one_of(*layers[post].channels)
-            given.pop("channel", None)
-        if kind is Conv:
-            try:
-                self._weights(given, more, near)
-            except GeometryError:
-                return
-        if kind is Potential:
-            more["delay"] = []
-        if kind is Sparse:
-            self._synapses(given, more, near)
-        if kind is Clone and self.connections[given["of"]].learn is None:  # type: ignore[attr-defined]
-            more["error"] = []
-        self.connections[name] = self.fill(kind, given, near, more)
-
-    def _weights(self, given: dict[str, Any], more: dict[str, Any], near: set[str]) -> None:
-        """Draw what a connection with patches needs; raises GeometryError if the layers do not suit it."""
-        (ny, nx, _), (rows, columns, nf) = self.layers[given["pre"]].shape, self.layers[given["post"]].shape
-        up = max(1, rows // ny)
-        sizes = (int(self.rng.integers(1, 4)) * up + int(self.rng.integers(2)) * (up > 1) for _ in range(2))
-        given["patch"] = tuple(map(min, sizes, (rows, columns)))
-        modes = ("extra_shared", "shared", "non_shared", "extra_non_shared")
-        given["mode"] = self.weighted(
-            modes, [1 + self.wanted.weight(f"Conv.mode={mode}", set(), near) for mode in modes]
-        )
-        shape = Conv(**{**given, "init": Uniform()}).weights(self.layers).shape
-        own = 0 if given["mode"].startswith("extra_") else self.batch
-        patch = (*given["patch"], nf)
-        source = random_source(self, patch, 1, False) if np.prod(patch) > 2 else None
-        given["init"] = self.initial(shape, near, own, source)
-        fellows = [
-            (name,) for name, one in self.connections.items()
-            if isinstance(one, Conv) and one.normalize is None and one.mode == given["mode"]
-            and one.weights(self.layers).shape[:3] == shape[:3]
-        ]  # fmt: skip
-        if self.chance(0.8):
-            given["normalize"] = self.normaliser(fellows, near)
-        if self.chance(0.6):
-            given["learn"] = self.rule(self.alike(given["post"]), near)
-            if self.chance(0.3) and "non_" not in given["mode"] and rows >= ny and columns >= nx:
-                given["revive"] = self.revive()
-        else:
-            more["decorrelate"] = []
-
-    def _synapses(self, given: dict[str, Any], more: dict[str, Any], near: set[str]) -> None:
-        """Draw what single synapses need."""
-        pre, post = self.layers[given["pre"]].shape, self.layers[given["post"]].shape
-        modes = ["non_shared", "extra_non_shared"] + ["shared", "extra_shared"] * (pre[:2] == post[:2])
-        given["mode"] = self.weighted(
-            modes, [1 + self.wanted.weight(f"Sparse.mode={mode}", set(), near) for mode in modes]
-        )
-        inner = given["mode"] in ("shared", "extra_shared")
-        units, targets = (shape[2] if inner else int(np.prod(shape)) for shape in (pre, post))
-        origin = self.one_of("probability", "in_degree", "out_degree", "number", "path")
-        if origin == "path" or given["mode"].startswith("extra_"):
-            more["per_slice"] = []
-        if origin == "path" or given["pre"] != given["post"] or min(units, targets) < 3:
-            more["self_connections"] = []
-        if inner:
-            more["speed"] = []
-        if origin == "path":
-            path = self.folder / f"{self.rng.integers(2**60):x}.npz"
-            matrix = sparse.random_array((units, targets), density=0.3, rng=self.rng) * 0.5
-            sparse.save_npz(path, matrix.tocsr())
-            given["path"] = str(path)
-        else:
-            sizes = {"in_degree": min(2, units), "out_degree": min(2, targets), "number": 2 * units}
-            given |= {origin: 0.4 if origin == "probability" else sizes[origin]}
-        if origin != "path" or self.chance(0.3):
-            own = 0 if given["mode"].startswith("extra_") else self.batch
-            given["init"] = self.initial((0,), near, own)
-
     # Observers, numbers that vary, the run
 
     def observe(self) -> None:
@@ -308,10 +149,10 @@ class Drawing(Tables):
         for number in range(int(self.rng.integers(0, 5))):
             self.probe(f"probe{number}", self.one_of(*self.layers))
 
-    def probe(self, name: str, layer: str) -> None:
-        """Add a probe of a layer."""
-        near, loop = self.said(layer), "code" in self.layers
-        kind = self.type_of(Probe, near)
+    def probe(self, name: str, layer: str, kind: type[Probe] | None = None) -> None:
+        """Add a probe of a layer, of any type unless it is given."""
+        near = self.said(layer)
+        kind = kind or self.type_of(Probe, near)
         what = kind.model_fields["type"].default
         shape, alike = self.layers[layer].shape, self.alike(layer)
         masks = [m for m, other in self.layers.items() if other.shape in (shape, (*shape[:2], 1))]
@@ -319,33 +160,47 @@ class Drawing(Tables):
             spiking = [other for other, one in self.layers.items() if one.spiking]
             if not spiking:
                 return
-            layer = self.one_of(*spiking)
+            layer = layer if layer in spiking else self.one_of(*spiking)
         other = self.one_of(*alike)
         given: dict[str, Any] = {
             "energy": {"error": layer, "code": self.one_of(*self.layers), "coefficient": 0.1},
             "psnr": {"image": layer, "reconstruction": other},
-            "optimality": {**LOOP, "coefficient": 0.1},
+            "optimality": self._lasso(layer),
             "quotient": {"numerator": self.cost(layer, masks), "denominator": self.cost("image", [])},
             "sum": {"terms": {"one": self.cost(layer, masks), "two": self.cost("image", [])}},
         }.get(what, {"layer": layer})  # fmt: skip
-        if what == "optimality" and not loop:
+        if not given:
             return
         firm = what == "energy" and self.chance(0.2)
         given |= {"cost": "firm", "corner": 0.4} if firm else {}
         more = {"mask": masks} | ({} if firm or what != "energy" else {"cost": ["l0"]})
         self.probes[name] = self.fill(kind, given, near, more)
 
+    def _lasso(self, layer: str) -> dict[str, Any]:
+        """Return what an optimality probe is of, with a layer as code or image; nothing without a drive."""
+        drives = [(name, one) for name, one in self.connections.items()
+                  if layer == one.post or self.layers[one.pre].shape == self.layers[layer].shape]  # fmt: skip
+        if not drives:
+            return {}
+        name, drive = self.one_of(*drives)
+        image = self.one_of(*self.alike(drive.pre)) if layer == drive.post else layer
+        loop = {"image": image, "reconstruction": self.one_of(*self.alike(image)), "code": drive.post}
+        return {**loop, "drive": name, "coefficient": 0.1}
+
     def outputs(self) -> Output:
         """Draw what is recorded."""
         layers, connections = {}, {}
         for name, layer in self.layers.items():
             variables = ["A", *(variable.name for variable in layer.variables())]
-            if self.chance(0.5):
+            self.demanded = frozenset(self.beside.get(name, ()))
+            if self.demanded or self.chance(0.5):
                 layers[name] = self.fill(LayerOutput, {}, self.said(name), {"variables": [tuple(variables)]})
         for name, one in self.connections.items():
-            if isinstance(one, Conv) and self.chance(0.5):
+            self.demanded = frozenset(self.beside.get(name, ()))
+            if isinstance(one, Conv) and (self.demanded or self.chance(0.5)):
                 usage = [("weights", "usage")] if one.learn is not None else []
                 connections[name] = self.fill(ConnectionOutput, {}, self.said(name), {"variables": usage})
+        self.demanded = frozenset(self.beside.get(RUN, ()))
         return self.fill(Output, {"layers": layers, "connections": connections})
 
     def whole(self) -> Network:
@@ -355,13 +210,16 @@ class Drawing(Tables):
         given["precision"] = "float64" if self.chance(0.05) else "float32"
         shown = [layer for layer in self.layers.values() if isinstance(layer, Input)]
         steady = all(one.every in (DISPLAY, NEVER) for one in shown)
-        if "code" in self.layers and self.chance(0.3) and steady:
+        self.demanded = frozenset(self.beside.get(RUN, ()))
+        until = any(word.startswith("Until.") for word in self.demanded)
+        if "code" in self.layers and (until or (self.chance(0.3) and steady)):
             self.probes["gap"] = self.fill(Optimality, {**LOOP, "coefficient": 0.1})
             given["until"] = self.fill(Until, {"gap": self.one_of(0.05, 0.5)}, more={"probe": ["gap"]})
         network = Network(
             run=self.fill(Run, given), layers=self.layers, connections=self.connections, probes=self.probes,
             output=self.outputs(),
         )  # fmt: skip
+        self.demanded = frozenset()
         paths = [
             (path, value)
             for path, value in self._numbers()
@@ -369,10 +227,11 @@ class Drawing(Tables):
         ]
         varied: dict[str, Any] = {"slices": {}, "over_time": {}}
         for way in varied:
-            for _ in range(int(self.rng.integers(0, 4))):
+            for part in [None] * int(self.rng.integers(0, 4)) + self._varied(way):
                 free = [one for one in paths if not any(one[0] in found for found in varied.values())]
+                free = [one for one in free if part in (None, one[0].split(".")[1])]
                 if not free:
-                    break
+                    continue
                 said = [(path, self.said(path.split(".")[1])) for path, _ in free]
                 path, value = self.weighted(free, [1 + self._vary(way, one, parts) for one, parts in said])
                 varied[way][path] = self._slices(value) if way == "slices" else self._course(path, value)
@@ -380,44 +239,55 @@ class Drawing(Tables):
             isinstance(one, Conv) and one.learn is not None and one.mode.startswith("extra_")
             for one in self.connections.values()
         )
-        if paths and not together and self.chance(0.3):
-            varied["sweep"] = self._sweep(paths)
+        of = self._varied("sweep")
+        swept = [one for one in paths if one[0].split(".")[1] in of] or paths
+        if swept and (of or (not together and self.chance(0.3))):
+            varied["sweep"] = self._sweep(swept)
         return network.model_copy(update=varied)
+
+    def _varied(self, way: str) -> list[str]:
+        """Return the parts of which a number is to vary in a way."""
+        more = {"over_time": ("OverTime.",), "sweep": ("Sweep.", "Range.")}.get(way, ())
+        return [name for name, words in self.beside.items() if any(w.startswith((way, *more)) for w in words)]
 
     def _numbers(self) -> Iterator[tuple[str, float]]:
         """Yield the numbers of parts and of tables in them, by key path."""
         for kind in ("layers", "connections"):
             for name, part in getattr(self, kind).items():
-                yield from _numbers_of(f"{kind}.{name}", part)
+                yield from numbers_of(f"{kind}.{name}", part)
 
     def _vary(self, way: str, path: str, said: set[str]) -> float:
         """Return how much it is wanted that a number varies."""
         ways = [way] + ["OverTime.by=update"] * (way == "over_time" and ".learn." in path)
-        return sum(self.wanted.weight(word, said, set()) for word in ways)
+        return sum(self.weight(word, said, set()) for word in ways)
 
     def _slices(self, value: float) -> tuple[float, ...]:
         return tuple(value * (1 - 0.1 * number) if value else 0.05 * number for number in range(self.batch))
 
     def _course(self, path: str, value: float) -> OverTime:
-        by = self.one_of("display", "step", "step of display", *(["update"] if ".learn." in path else []))
+        units = ["display", "step", "step of display", *["update"] * (".learn." in path)]
+        self.demanded = frozenset(self.beside.get(path.split(".")[1], ()))
+        by = self.one_of(*([one for one in units if f"OverTime.by={one}" in self.demanded] or units))
         values = (value, value * 0.8 if value else 0.05, value * 0.9)
-        return self.fill(OverTime, {"at": (1, 2, 4), "values": values}, more={"by": [by]})
+        course = self.fill(OverTime, {"at": (1, 2, 4), "values": values}, more={"by": [by]})
+        self.demanded = frozenset()
+        return course
 
     def _sweep(self, paths: Sequence[tuple[str, float]]) -> Sweep:
         said = [self.said(path.split(".")[1]) for path, _ in paths]
-        path, value = self.weighted(paths, [1 + self.wanted.weight("sweep", one, set()) for one in said])
+        path, value = self.weighted(paths, [1 + self.weight("sweep", one, set()) for one in said])
         columns: dict[str, Any] = {path: (value, value * 0.8 if value else 0.05)}
         if self.chance(0.5):
             columns["run.dt"] = Range(start=0.4, stop=0.6, count=2, spacing=self.one_of("linear", "log"))
         return self.fill(Sweep, {"values": columns})
 
 
-def _numbers_of(path: str, table: Any) -> Iterator[tuple[str, float]]:
+def numbers_of(path: str, table: Any) -> Iterator[tuple[str, float]]:
     """Yield the numbers of a table that are said, and of tables in it, by key path."""
     for key in keys(type(table)) if isinstance(table, Model) else table:
         value = getattr(table, key) if isinstance(table, Model) else table[key]
         if isinstance(value, Model | Mapping):
-            yield from _numbers_of(f"{path}.{key}", value)
+            yield from numbers_of(f"{path}.{key}", value)
         elif isinstance(value, float) and np.isfinite(value):
             default = type(table).model_fields[key].default if isinstance(table, Model) else None
             if key == "strength" or value != default:

@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from support.random_networks.pairs import WHERE, Coverage, Pair, Where, possible
+from support.random_networks.coverage import Coverage
+from support.random_networks.pairs import WHERE, Pair, Where, possible
 
 _KINDS = {
     "layer ": "layers", "Layer.": "keys of all layers", "Input.": "images", "source ": "images",

@@ -9,16 +9,18 @@ from typing import Any
 
 from petabatch.errors import TableError
 from petabatch.spec.network import Network
-from support.random_networks.pairs import Coverage, neighbours
+from support.random_networks.coverage import Coverage
+from support.random_networks.pairs import neighbours
+from support.random_networks.seen import Seen, keys_of
 from support.random_networks.tables import Tables
 from support.random_networks.values import drawn, values
-from support.random_networks.words import Keys, replaced, type_word, value_at, word_of, words
+from support.random_networks.words import Keys, replaced, type_word, word_of, words
 
 _KEYS = 3
 """Most keys that a part is given."""
 
 
-def with_missing_pairs(network: Network, coverage: Coverage, tables: Tables) -> Network:
+def with_missing_pairs(network: Network, coverage: Coverage, seen: Seen, tables: Tables) -> Network:
     """Return a network whose parts have keys more, those with most pairs that are missing."""
     said = {
         (kind, name): {one.word for one in words(part)}
@@ -34,7 +36,7 @@ def with_missing_pairs(network: Network, coverage: Coverage, tables: Tables) -> 
     for (kind, name), mine in said.items():
         part = getattr(network, kind)[name]
         for _ in range(int(tables.rng.integers(_KEYS + 1))):
-            given = _with_a_key(part, mine, beside[kind, name], coverage, tables)
+            given = _with_a_key(part, mine, beside[kind, name], coverage, seen, tables)
             if given is not None:
                 part, word = given
                 mine.add(word)
@@ -43,16 +45,17 @@ def with_missing_pairs(network: Network, coverage: Coverage, tables: Tables) -> 
 
 
 def _with_a_key(
-    part: Any, mine: set[str], near: set[str], coverage: Coverage, tables: Tables
+    part: Any, mine: set[str], near: set[str], coverage: Coverage, seen: Seen, tables: Tables
 ) -> tuple[Any, str] | None:
     """Return a part with the key that is wanted most, and its word; None where there is none."""
     own = type_word(type(part))
     options: list[tuple[Keys, Any, str]] = []
     weights: list[float] = []
-    for path, table, key in _keys_of(part):
-        for value in values(type(table), key):
-            word = word_of(type(table), key, value)
-            if drawn(word) and word not in mine and not coverage.useless(own, word):
+    for path, table, key in keys_of(part):
+        usual = ((value, word_of(type(table), key, value)) for value in values(type(table), key))
+        for value, word in (*usual, *seen.fitting(table, key, tables.rng)):
+            again = word in mine and not coverage.wanted_twice(word)
+            if drawn(word) and not again and not coverage.useless(own, word):
                 options.append((path, value, word))
                 weights.append(coverage.weight(word, mine, near))
     if not any(weights):
@@ -63,16 +66,3 @@ def _with_a_key(
     except TableError as error:
         coverage.refuse_in(own, word, mine, error.problems[0].message.partition("\n")[0])
         return None
-
-
-def _keys_of(part: Any) -> list[tuple[Keys, Any, str]]:
-    """Return the keys of a part and of the tables in it, with their paths."""
-    found: list[tuple[Keys, Any, str]] = []
-    tables: dict[Keys, Any] = {(): part} | {
-        one.path: value_at(part, one.path) for one in words(part) if one.of_table and one.path
-    }
-    for path, table in tables.items():
-        found += [
-            ((*path, key), table, key) for key in type(table).model_fields if key not in ("type", "shape")
-        ]
-    return found

@@ -7,8 +7,7 @@ elsewhere in a network.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import combinations, product
 from typing import Any, Literal, NamedTuple
@@ -25,8 +24,6 @@ Where = Literal["in one part", "in neighbours", "elsewhere"]
 WHERE: tuple[Where, ...] = ("in one part", "in neighbours", "elsewhere")
 Pair = tuple[str, str]
 KINDS = ("layers", "connections", "probes")
-REFUSALS = 3
-"""Refusals after which a word is no longer given to a type, or a pair to a part, that was never accepted."""
 VARIED = ("slices", "over_time", "sweep")
 """Words of a part of which a number varies."""
 
@@ -114,32 +111,71 @@ def pair(one: str, other: str) -> Pair:
 @cache
 def possible() -> Mapping[Where, frozenset[Pair]]:
     """Return the pairs that the tables have room for, whether `check` refuses them or not."""
-    layer, connection, probe = (
-        {one: _choices(one) for one in types(base)} for base in (Layer, Connection, Probe)
-    )
-    tables: list[Mapping[type[Any], list[Choice]]] = [layer, connection, probe]
-    tables += [{kind: _choices(kind)} for kind in (LayerOutput, ConnectionOutput)]
     run = _choices(Run) + _choices(Sweep) + [("sweep", {}), ("Output.flush", {})]
-    same = {
-        pair(a, b)
-        for table in [*tables, {Run: run}]
-        for choices in table.values()
-        for (a, on), (b, other) in combinations(choices, 2)
-        if _together(on, other)
-    }
-    of = [{word for choices in table.values() for word, _ in choices} for table in tables]
-    layers, connections, probes, layer_outputs, connection_outputs = of
-    views, owners = (
-        {w for kind in kinds for w, _ in connection[kind]} for kinds in ((Clone, Transpose), (Conv,))
-    )
-    beside = [(layers, layers), (layers, connections), (views, owners), (probes, layers),
-              (layer_outputs, layers), (connection_outputs, owners)]  # fmt: skip
-    everywhere, runs = set().union(*of), {word for word, _ in run}
+    same = {pair(a, b) for (a, on), (b, other) in combinations(run, 2) if _together(on, other)}
+    everywhere, runs = frozenset(hosts()), {word for word, _ in run}
+    of = {kind: frozenset(word for word, _ in _choices(kind)) for kind in _parts()}
+    beside = {(of[a], of[b]) for a, b in product(of, of) if _beside(a, b)}
     return {
-        "in one part": frozenset(same),
+        "in one part": frozenset(same.union(types_with())),
         "in neighbours": frozenset(pair(a, b) for some, others in beside for a, b in product(some, others)),
         "elsewhere": frozenset(pair(a, b) for a, b in product(everywhere, everywhere | runs)),
     }
+
+
+@cache
+def _parts() -> Sequence[type[Any]]:
+    """Return the types of layers, connections and probes, and what is said of their output."""
+    return [
+        *(one for base in (Layer, Connection, Probe) for one in types(base)),
+        LayerOutput,
+        ConnectionOutput,
+    ]
+
+
+def _beside(one: type[Any], other: type[Any]) -> bool:
+    """Return whether the second type of part can be drawn beside the first one."""
+    if issubclass(one, Layer):
+        return issubclass(other, Layer | Connection | Probe | LayerOutput)
+    return issubclass(one, Conv) and issubclass(other, Clone | Transpose | ConnectionOutput)
+
+
+@cache
+def hosts() -> Mapping[str, Sequence[type[Any]]]:
+    """Return the types of parts that can have a word."""
+    found: dict[str, list[type[Any]]] = {}
+    for kind in _parts():
+        for word in dict.fromkeys(word for word, _ in _choices(kind)):
+            found.setdefault(word, []).append(kind)
+    return found
+
+
+@cache
+def types_with() -> Mapping[Pair, Sequence[type[Any]]]:
+    """Return the types of parts that can have both words of a pair."""
+    found: dict[Pair, list[type[Any]]] = {}
+    for kind in _parts():
+        for both in {
+            pair(a, b) for (a, on), (b, other) in combinations(_choices(kind), 2) if _together(on, other)
+        }:
+            found.setdefault(both, []).append(kind)
+    return found
+
+
+def homes(where: Where, one: str, other: str) -> list[tuple[tuple[type[Any], str], ...]]:
+    """Return the types of parts in which two words can meet, with the words of each.
+
+    The second part is drawn beside, or apart from, the first one; in one part, it is the same.
+    """
+    if where == "in one part":
+        return [((kind, one), (kind, other)) for kind in types_with().get(pair(one, other), ())]
+    ways = [(a, b) for a, b in ((one, other), (other, one)) if a in hosts() and b in hosts()]
+    return [
+        ((first, a), (second, b))
+        for a, b in ways
+        for first, second in product(hosts()[a], hosts()[b])
+        if where == "elsewhere" or _beside(first, second)
+    ]
 
 
 Choice = tuple[str, Mapping[Keys, str]]
@@ -153,29 +189,12 @@ def _choices(model: type[Any]) -> list[Choice]:
             (word, {("by",): word}) for word, _ in vocabulary(OverTime)
             if word != "OverTime.by=update" or "learn" in model.model_fields
         ]  # fmt: skip
-    own = type_word(model) if issubclass(model, Layer | Connection | Probe) else model.__name__
-    return found if model in (Run, Sweep) else [(own, {}), *found]
+    return found if model in (Run, Sweep) else [(own_word(model), {}), *found]
 
 
-@cache
-def hosts() -> Mapping[Pair, Sequence[str]]:
-    """Return the types of parts that can have both words of a pair."""
-    found: dict[Pair, list[str]] = {}
-    for base in (Layer, Connection, Probe):
-        for kind in types(base):
-            for (a, on), (b, other) in combinations(_choices(kind), 2):
-                if _together(on, other):
-                    found.setdefault(pair(a, b), []).append(type_word(kind))
-    return found
-
-
-def _by_part(network: Network) -> dict[str, set[str]]:
-    """Return the words of layers, connections and probes."""
-    found: dict[str, set[str]] = {}
-    for part, said in spoken(network):
-        if part.partition(".")[0] in KINDS and drawn(said.word):
-            found.setdefault(part, set()).add(said.word)
-    return found
+def own_word(model: type[Any]) -> str:
+    """Return the word of a type of part."""
+    return type_word(model) if issubclass(model, Layer | Connection | Probe) else model.__name__
 
 
 def type_of(network: Network, part: str) -> str:
@@ -187,118 +206,3 @@ def type_of(network: Network, part: str) -> str:
 def _together(one: Mapping[Keys, str], other: Mapping[Keys, str]) -> bool:
     """Return whether two words can be said of one part: no key has two values."""
     return all(other[path] == word or path[-1] in MANY for path, word in one.items() if path in other)
-
-
-class Coverage:
-    """The pairs that have been drawn under each stepper, and what is wanted of further networks."""
-
-    def __init__(self, steppers: Iterable[str], patience: int = 8) -> None:
-        """Begin with nothing; a pair that did not act in `patience` networks is no longer wanted."""
-        self.drawn = {stepper: {where: set[Pair]() for where in WHERE} for stepper in steppers}
-        self._patience, self.tries = patience, Counter[tuple[Where, Pair]]()
-        """How often a pair has been drawn without counting."""
-        self.refusals: dict[tuple[Where, Pair], str] = {}
-        """What `check` has said of a part, or of neighbours, that had a pair."""
-        self._refused = Counter[Pair]()
-        """How often a table has been refused because of a pair alone."""
-        self._of_types, self._why = Counter[Pair](), dict[Pair, str]()
-        """How often, and why, types of parts have been refused words."""
-        self._accepted = set[Pair]()
-        self._open: dict[Where, dict[str, set[str]]] = {where: {} for where in WHERE}
-        for where, pairs in possible().items():
-            for a, b in pairs:
-                self._open[where].setdefault(a, set()).add(b)
-                self._open[where].setdefault(b, set()).add(a)
-
-    def weight(self, word: str, same: set[str], near: set[str]) -> float:
-        """Return how much a word is wanted; see `tables.Wanted`."""
-        here, beside, far = (self._open[where].get(word, set()) for where in WHERE)
-        return 20.0 * (len(here & same) + len(beside & near)) + 0.2 * (len(here) + len(beside) + len(far))
-
-    def best(self, words: Collection[str], near: set[str]) -> float:
-        """Return how much the most wanted word of a new part is wanted; see `tables.Wanted`."""
-        return max((self.weight(word, set(), near) for word in words if drawn(word)), default=0.0)
-
-    def between(self, some: set[str], others: set[str]) -> float:
-        """Return how much it is wanted that two parts are neighbours."""
-        beside = self._open["in neighbours"]
-        return 2.0 * sum(len(beside.get(word, set()) & others) for word in some)
-
-    def new(self, network: Network, said: Iterable[Spoken]) -> dict[Where, set[Pair]]:
-        """Return the pairs of a network that are missing."""
-        return {
-            where: {(a, b) for a, b in pairs if b in self._open[where].get(a, set())}
-            for where, pairs in met(network, said).items()
-        }
-
-    def add(self, found: Mapping[Where, set[Pair]], steppers: Iterable[str]) -> None:
-        """Count the pairs of a network that has been run and compared under these steppers."""
-        for stepper in steppers:
-            for where, pairs in found.items():
-                self.drawn[stepper][where] |= pairs
-        for where, pairs in found.items():
-            for one in pairs:
-                self._close(where, one)
-
-    def tried(self, found: Mapping[Where, set[Pair]]) -> None:
-        """Count the pairs that a network had, whether they act or not."""
-        for where, pairs in found.items():
-            for a, b in pairs:
-                if b in self._open[where].get(a, set()):
-                    self.tries[where, (a, b)] += 1
-                    if self.tries[where, (a, b)] >= self._patience:
-                        self._close(where, (a, b))
-
-    def accept(self, network: Network) -> None:
-        """Take note of what `check` accepts: words of types of parts."""
-        for part, said in _by_part(network).items():
-            self._accepted |= {(type_of(network, part), word) for word in said}
-
-    def refuse(self, one: str, others: set[str], message: str) -> None:
-        """Take note of why a table cannot have a word beside others."""
-        for both in (pair(one, other) for other in filter(drawn, others if drawn(one) else ())):
-            self.refusals.setdefault(("in one part", both), message)
-            self._refused[both] += 1
-            if self._refused[both] >= REFUSALS and not self.tries["in one part", both]:
-                self._close("in one part", both)
-
-    def refuse_in(self, own: str, word: str, beside: set[str], message: str) -> None:
-        """Take note of why a type of part cannot have a word."""
-        self._of_types[own, word] += 1
-        self._why.setdefault((own, word), message)
-        for other in beside:
-            self.refusals.setdefault(("in one part", pair(word, other)), message)
-
-    def refuse_words(self, network: Network, less: Network, message: str) -> None:
-        """Take note of why `check` refuses words of a network: those that `less` has no more."""
-        had, left = _by_part(network), _by_part(less)
-        for part, said in had.items():
-            for word in said - left.get(part, said):
-                self.refuse_in(type_of(network, part), word, said - {word}, message)
-        near = met(network, spoken(network))["in neighbours"] - met(less, spoken(less))["in neighbours"]
-        for one in near:
-            self.refusals.setdefault(("in neighbours", one), message)
-
-    def useless(self, own: str, word: str) -> bool:
-        """Return whether a type of part is refused a word time and again, and never accepted with it."""
-        return self._of_types[own, word] >= REFUSALS and (own, word) not in self._accepted
-
-    def reason(self, where: Where, one: Pair) -> str:
-        """Return why a pair has not been drawn."""
-        if tries := self.tries[where, one]:
-            return f"did not act in {tries} networks"
-        if where == "in one part":
-            whys = [
-                next((self._why[own, word] for word in one if self.useless(own, word)), "")
-                for own in hosts().get(one, ())
-            ]
-            if whys and all(whys):
-                return f"refused: {whys[0]}"
-        if (where, one) in self.refusals:
-            return f"refused: {self.refusals[where, one]}"
-        return "not drawn"
-
-    def _close(self, where: Where, one: Pair) -> None:
-        a, b = one
-        self._open[where].get(a, set()).discard(b)
-        self._open[where].get(b, set()).discard(a)

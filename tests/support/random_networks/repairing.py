@@ -1,29 +1,38 @@
-"""What `check` refuses of a drawn network is taken out of it."""
+"""What is refused of a drawn network is taken out of it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import numpy as np
+
 from petabatch.errors import ParamsError, Problem, TableError
-from petabatch.network.build import build
+from petabatch.sources import ImageArray
 from petabatch.spec.network import Network
+from petabatch.weights import Uniform
 from support.random_networks.acting import without
 from support.random_networks.pairs import VARIED
+from support.random_networks.runs import walk
 from support.random_networks.words import replaced, value_at
 
 _ATTEMPTS = 8
+_INSTEAD = {
+    "init": lambda connection: Uniform(low=0.1, high=0.2),
+    "source": lambda layer: ImageArray(data=np.random.default_rng(0).normal(size=(1, *layer.shape))),
+}
+"""What takes the place of given values that do not fit."""
 
 
 def repaired(network: Network, refused: Callable[[Network, Network, Problem], None]) -> Network:
-    """Return a network that `check` accepts, without what it refuses of a drawn one.
+    """Return a network that can start, without what is refused of a drawn one: by `check`, or when it starts.
 
     `refused` is told of each network that lacks more, and why. Raises ParamsError where nothing is left to
     take out.
     """
     for _ in range(_ATTEMPTS):
         try:
-            build(network)
+            next(walk(network, ()))
         except ParamsError as error:
             problems = error.problems
         else:
@@ -87,6 +96,8 @@ def _usual(part: Any, path: Iterable[str]) -> Any:
             field = type(table).model_fields.get(keys[-1]) if not isinstance(table, dict | tuple) else None
             if isinstance(table, dict) and keys[-1] in table:
                 return replaced(part, tuple(keys), None)
+            if keys[-1] in _INSTEAD and getattr(table, keys[-1]).type in ("array", "file"):
+                return replaced(part, tuple(keys), _INSTEAD[keys[-1]](part))
             if field is not None and not field.is_required():
                 usual = field.get_default(call_default_factory=True)
                 if getattr(table, keys[-1]) != usual:

@@ -19,6 +19,8 @@ from support.random_networks.values import USUAL, drawn, values
 from support.random_networks.words import keys, named, type_word, types, word_of, words, words_of
 
 Shape = tuple[int, ...]
+_SURELY = 1e6
+"""Weight of a word that a part is to have."""
 
 
 class Wanted(Protocol):
@@ -72,6 +74,8 @@ class Tables:
         self.rng, self.folder, self.wanted = np.random.default_rng(seed), folder, wanted
         self.keys = self.one_of(1.0, 3.0, 8.0)
         """Mean number of keys of a table that are not at their defaults."""
+        self.demanded = frozenset[str]()
+        """Words that the part that is being drawn is to have."""
 
     def one_of(self, *choices: Any) -> Any:
         return choices[self.rng.integers(len(choices))]
@@ -83,13 +87,19 @@ class Tables:
         shares = np.array(weights, float)
         return choices[self.rng.choice(len(choices), p=shares / shares.sum())]
 
+    def weight(self, word: str, same: set[str], near: set[str]) -> float:
+        """Return how much a word is wanted; see `Wanted`."""
+        return _SURELY * (word in self.demanded) + self.wanted.weight(word, same, near)
+
     def type_of(
         self, base: type[Part], near: set[str] = frozenset(), among: Sequence[str] = ()
     ) -> type[Part]:
         """Draw a type of part."""
         known = [one for one in types(base) if drawn(type_word(one))]
         known = [one for one in known if not among or one.model_fields["type"].default in among]
-        return self.weighted(known, [1 + self.wanted.best(words_of(one), near) for one in known])
+        weights = [self.wanted.best(words_of(one), near) for one in known]
+        demands = [_SURELY ** len(self.demanded & words_of(one)) for one in known]
+        return self.weighted(known, [sum(both) for both in zip(weights, demands, strict=True)])
 
     def fill(
         self,
@@ -116,7 +126,7 @@ class Tables:
                 share = 1 / max(1, len(known))
                 wanted = [(one, share + self._weight(one, word, said, near)) for one, word in known]
                 options += [(key, one, weight) for one, weight in wanted]
-        for _ in range(self.rng.poisson(self.keys)):
+        for _ in range(max(len(self.demanded), self.rng.poisson(self.keys))):
             options = [option for option in options if option[0] not in chosen]
             if options:
                 key, value, _ = options[self.weighted(range(len(options)), [w for *_, w in options])]
@@ -139,7 +149,7 @@ class Tables:
 
     def _weight(self, value: Any, word: str, said: set[str], near: set[str]) -> float:
         inner = [one.word for one in words(value) if drawn(one.word)] if isinstance(value, Model) else [word]
-        return sum(self.wanted.weight(one, said, near) for one in inner)
+        return sum(self.weight(one, said, near) for one in inner)
 
     # Tables inside parts
 
@@ -167,7 +177,7 @@ class Tables:
 
         `batch` is 0 if all slices start alike; `source` shows patches.
         """
-        among = ["constant", "gaussian", "truncated_normal", "uniform"] + ["array", "file"] * (len(shape) > 1)
+        among = ["constant", "gaussian", "truncated_normal", "uniform"] + ["array", "file"] * (0 not in shape)
         if len(shape) == 6:
             among += ["gabor", "gaussian_2d", "petavision_gaussian", "petavision_sectors"] + ["identity"] * (
                 shape[-3] % 2 and shape[-2] % 2

@@ -6,8 +6,8 @@ import ast
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from petabatch.kernels.cuda.rows.expressions import Expressions, local
-from petabatch.kernels.cuda.rows.values import JOINED, TYPES, Array, Element, Group, Value
+from petabatch.kernels.cuda.units.expressions import Expressions, local
+from petabatch.kernels.cuda.units.values import JOINED, TYPES, Array, Element, Group, Value
 
 _PASSES = 8
 """Most passes over a function until the types of its variables are known."""

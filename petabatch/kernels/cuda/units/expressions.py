@@ -11,8 +11,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from petabatch.kernels.cuda.rows.functions import FUNCTIONS
-from petabatch.kernels.cuda.rows.values import (
+from petabatch.kernels.cuda.units.functions import FUNCTIONS
+from petabatch.kernels.cuda.units.values import (
     JOINED,
     TYPES,
     Array,

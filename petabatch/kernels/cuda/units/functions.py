@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable
 
 import numpy as np
 
-from petabatch.kernels.cuda.rows.values import JOINED, Value, cast
+from petabatch.kernels.cuda.units.values import JOINED, Value, cast
 
 
 def _real(*given: Value) -> str:
@@ -88,8 +88,8 @@ FUNCTIONS: dict[Hashable, Callable[..., Value]] = {
     np.abs: _text("{0} < 0 ? -{0} : {0}"),
     min: _LESS,
     max: _MORE,
-    np.minimum: _LESS,
-    np.maximum: _MORE,
+    np.minimum: _several(_text("{0} < {1} || {0} != {0} ? {0} : {1}")),
+    np.maximum: _several(_text("{0} > {1} || {0} != {0} ? {0} : {1}")),
     np.clip: lambda x, a, b: _LESS(_MORE(x, a), b),
     np.square: _text("{0} * {0}"),
     np.sign: _text("{0} > 0 ? 1 : {0} < 0 ? -1 : 0"),

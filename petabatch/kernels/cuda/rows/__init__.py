@@ -1,1 +1,0 @@
-"""Row functions translated into CUDA kernels."""
