@@ -145,10 +145,18 @@ class Engine:
         return Clock(lambda: self.warm_up.seconds + sum(self.comm.waited.values()))
 
     def start(self) -> None:
-        """Set the state of step 0."""
+        """Set the state of step 0; where slices stop alone, one without a first image has failed.
+
+        Raises what `Start.fill` does, or the error of a slice if no slice of any rank has a first image.
+        """
         start = Start(self.state, self.plan.tolerant)
         start.fill(self.readers, self.features)
-        self.stop(start.failures)
+        if self.plan.tolerant:
+            failed = self.comm.gather(len(start.failures))
+            everywhere: int = self.comm.broadcast(sum(failed or ()))
+            if everywhere == self.plan.graph.network.batch and start.error is not None:
+                raise start.error
+            self.stop(start.failures)
 
     def restart(self) -> None:
         """Set the state of step 0 again, after a run."""

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from petabatch import results, simulation
-from petabatch.errors import ArgumentError, PartError, PetabatchError, StoppedEarly
+from petabatch import in_memory, results, simulation
+from petabatch.errors import ArgumentError, NonFiniteError, PartError, StoppedEarly
 from petabatch.results import Results
 from petabatch.session import RunSession
 from petabatch.storage.checkpoint import load_checkpoint
@@ -239,12 +239,20 @@ def test_images_and_probes_that_raise_fail_alone(
     assert_same(recorded(again), waves)
 
 
-def test_first_images_that_no_point_has_are_refused(small: Path) -> None:
-    with pytest.raises(PetabatchError, match="the camera is off"):
-        raising(
-            small, "out", "layers.image.source={type='moody'}", "sweep.layers.image.source.last=[0.0, -1.0]"
-        )
-    assert not (small.parent / "out").exists()
+@pytest.mark.parametrize("ranks", [0, pytest.param(2, marks=pytest.mark.mpi)])
+def test_first_images_that_no_point_has_are_refused(small: Path, petabatch: Command, ranks: int) -> None:
+    (small.parent / "moody.py").write_text(MOODY)
+    for last, code in (("[0.0, -1.0]", 1), ("[0.0, 99.0]", 4)):
+        settings = (*SETTINGS[:1], "plugins=['moody.py']", "layers.image.source={type='moody'}")
+        swept = f"sweep.layers.image.source.last={last}"
+        out = small.parent / f"out{code}"
+        done = petabatch("run", small, "--out", out, "-q", *set_all(*settings, swept), ranks=ranks)
+        assert done.returncode == code, done.stderr
+        if code == 1:
+            assert "the camera is off" in done.stderr
+            assert not out.exists()
+        else:
+            assert results.open(out).coordinates["failed"].tolist() == [0, 0, 0, -1, -1, -1]
 
 
 @pytest.mark.parametrize(
@@ -275,3 +283,9 @@ def test_without_a_sweep_they_end_the_run(small: Path, petabatch: Command) -> No
     done = petabatch("run", small, "--out", small.parent / "one", "-q", *set_all(*settings))
     assert done.returncode == 1
     assert "is no longer finite at step 400" in done.stderr
+
+
+def test_in_memory_they_end_the_run_with_their_number(small: Path) -> None:
+    with pytest.raises(NonFiniteError, match="of slice 3 is no longer finite") as ended:
+        in_memory.run(simulation.read(small, SETTINGS))
+    assert "note:     this is point 1\n    hint:     petabatch.sweep yields" in str(ended.value)
