@@ -209,8 +209,13 @@ def _wrong_values(
         for number, value in enumerate(values):
             wrong = _wrong(table, keys, value)
             if wrong is not None:
-                return replace(wrong, key=key, message=f"value {number + 1}: {wrong.message}")
+                return replace(wrong, key=key, message=f"{said(number)}{wrong.message}")
     return None
+
+
+def said(number: int) -> str:
+    """Return how a message begins that is about one of several values; like slices, they count from 0."""
+    return f"value {number} (from 0): "
 
 
 def _is_drawn(table: Any, keys: Sequence[str]) -> bool:

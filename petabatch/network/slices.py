@@ -8,8 +8,9 @@ from dataclasses import replace
 import numpy as np
 
 from petabatch.errors import ParamsError, Problem
-from petabatch.network.numbers import is_plain, problem_of_values, with_values
+from petabatch.network.numbers import is_plain, problem_of_values, said, with_values
 from petabatch.spec.network import Network
+from petabatch.spec.sweep import Interval
 from petabatch.variable import Coordinate, Stream
 from petabatch.weight_mode import for_each_slice, over_slices
 
@@ -206,6 +207,16 @@ def _first_problem(
     return 0, None
 
 
+def _interval_problems(network: Network, key: str, path: str) -> Iterator[Problem]:
+    """Yield what is wrong with the bounds of an interval, whatever is drawn between them."""
+    assert network.sweep is not None
+    interval = network.sweep.values.get(path)
+    for name in ("low", "high") if isinstance(interval, Interval) else ():
+        found = problem_of_values(network, f"{key}.{name}", path, (getattr(interval, name),))
+        if found is not None:
+            yield replace(found, message=found.message.removeprefix(said(0)))
+
+
 def _sweep_problems(network: Network, most: int | None = None) -> Iterator[Problem]:
     """Yield what is wrong with a sweep."""
     assert network.sweep is not None
@@ -214,12 +225,13 @@ def _sweep_problems(network: Network, most: int | None = None) -> Iterator[Probl
         if path in network.slices:
             yield Problem(key, "this key has values per slice as well", found=path, expected="one of the two")
             continue
+        if wrong := list(_interval_problems(network, key, path)):
+            yield from wrong
+            continue
         number, found = _first_problem(network, key, path, np.asarray(values, float), most)
         if found is not None:
-            message = found.message.removeprefix("value 1: ")
-            yield replace(
-                found, message=f"value {number + 1}: {message}" if message != found.message else message
-            )
+            message = found.message.removeprefix(said(0))
+            yield replace(found, message=f"{said(number)}{message}" if message != found.message else message)
     for name, connection in network.connections.items():
         owner = connection.owner
         if owner is not None and owner.learns and over_slices(owner.mode):

@@ -99,7 +99,7 @@ def _problem(path: _Path, details: list[ErrorDetails], model: type[BaseModel], d
     found = shortened(repr(detail["input"]))
     key, subject = ".".join(map(str, path)), "the value"
     if path and isinstance(path[-1], int):
-        key, subject = ".".join(map(str, path[:-1])), f"value {path[-1] + 1} of the array"
+        key, subject = ".".join(map(str, path[:-1])), f"value {path[-1]} (from 0) of the array"
 
     if kind == "extra_forbidden":
         owner = model_of(table, table_data)

@@ -228,7 +228,7 @@ def test_ranks_change_nothing(small: Path, petabatch: Command) -> None:
         ("layers.V1.shape", {"at": [1], "values": [1.0]}, "this cannot change over time"),
         ("layers.V1.tua", {"at": [1], "values": [1.0]}, "there is no such key"),
         ("layers.V2.tau", {"at": [1], "values": [1.0]}, "there is no layer V2"),
-        ("layers.V1.tau", {"at": [1, 2], "values": [1.0, -1.0]}, "value 2: "),
+        ("layers.V1.tau", {"at": [1, 2], "values": [1.0, -1.0]}, "value 1 (from 0): "),
         ("layers.V1.tau", {"at": [1], "values": [1.0], "by": "update"}, "updates are counted"),
     ],
 )

@@ -156,7 +156,7 @@ def test_check_refuses_values_that_cannot_have_their_kernel_as_run_does(
     ("path", "values", "message"),
     [
         ("layers.V1.threshold", (0.3, 0.4), "there is not one value for each slice"),
-        ("layers.V1.tau", (1.0, -1.0, 1.0), "value 2: "),
+        ("layers.V1.tau", (1.0, -1.0, 1.0), "value 1 (from 0): "),
         ("layers.V1.shape", (1.0, 1.0, 1.0), "this cannot differ among slices"),
         ("layers.V1.treshold", (0.3, 0.4, 0.5), "there is no such key"),
         ("layers.V1.threshold.low", (0.3, 0.4, 0.5), "there is no such key"),

@@ -189,11 +189,23 @@ def test_numbers_after_a_fitted_transform_may_differ() -> None:
         (stack(transforms=PADDED), "transforms.01.deviation", (0, 1, 2), "cannot differ", "transforms.1."),
         (stack(transforms=PADDED), "transforms.1.deviation", (0, 1, 2), "is fitted", "a transform after it"),
         (stack(transforms=PADDED), "transforms.2.epsilon", (1, 2, 3), "is fitted", "a transform after it"),
-        (Noise(), "exponent", (0, 1, -1), "value 3: the value is out of range", "at least 0"),
+        (Noise(), "exponent", (0, 1, -1), "value 2 (from 0): the value is out of range", "at least 0"),
         (Noise(), "exponent", (0, 1), "there is not one value for each slice", "3, the batch size"),
-        (DeadLeaves(), "smallest", (1, 100, 2), "value 2: the smallest radius is not smaller", "a range"),
-        (stack(order={"type": "by_movie"}), "contrast", (0, 0, 1), "value 3: a movie shows", "contrast = 0"),
-        (MOVIE, "transforms.0.contrast", (0, 0, 1), "value 3: a movie shows", "contrast = 0"),
+        (
+            DeadLeaves(),
+            "smallest",
+            (1, 100, 2),
+            "value 1 (from 0): the smallest radius",
+            "a range",
+        ),
+        (
+            stack(order={"type": "by_movie"}),
+            "contrast",
+            (0, 0, 1),
+            "value 2 (from 0): a movie",
+            "contrast = 0",
+        ),
+        (MOVIE, "transforms.0.contrast", (0, 0, 1), "value 2 (from 0): a movie", "contrast = 0"),
     ],
 )
 def test_wrong_keys_and_values_are_errors(

@@ -169,14 +169,21 @@ def test_a_sweep_from_the_command_line_on_ranks_and_resumed(
                     assert np.array_equal(run[path][:, 3 * point : 3 * point + 3], own[path][...]), path
 
 
+def interval(low: float, high: float) -> dict[str, Any]:
+    """Return a sweep whose only draw lies between two thresholds, at 0.58 of the way."""
+    return {"draws": 1, "layers": {"V1": {"threshold": {"low": low, "high": high}}}}
+
+
 @pytest.mark.parametrize(
     ("table", "key", "message"),
     [
-        ({"layers": {"V1": {"threshold": [0.3, -1.0]}}}, "sweep.layers.V1.threshold", "value 2: "),
+        ({"layers": {"V1": {"threshold": [0.3, -1.0]}}}, "sweep.layers.V1.threshold", "value 1 (from 0): "),
         ({"layers": {"V1": {"shape": [1, 2]}}}, "sweep.layers.V1.shape", "cannot differ"),
         ({"layers": {"V2": {"threshold": [1, 2]}}}, "sweep.layers.V2.threshold", "there is no layer V2"),
         ({"run": {"display": [10, 20]}}, "sweep.run.display", "cannot differ"),
-        ({"run": {"seed": [1, 2.5]}}, "sweep.run.seed", "value 2: "),
+        ({"run": {"seed": [1, 2.5]}}, "sweep.run.seed", "value 1 (from 0): "),
+        (interval(-1e-9, 1.0), "sweep.layers.V1.threshold.low", "the value is out of range"),
+        (interval(1.0, -1e-9), "sweep.layers.V1.threshold.high", "the value is out of range"),
         ({"layers": {"V1": {"tau": [1, 2]}}}, "sweep.layers.V1.tau", "values per slice as well"),
     ],
 )

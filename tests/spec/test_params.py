@@ -79,7 +79,7 @@ CASES: dict[str, tuple[list[tuple[str, str]], list[tuple[str, str]]]] = {
     "layers that are a number": ([("[run]", "probes = 3\n[run]"), ("[probes.energy]", "[probe.energy]")], [("probes = 3", "a table"), ("[probe.energy]", "did you mean probes?")]),
     "one element of the wrong type": (
         [("shape = [6, 6, 8]", 'shape = [6, "six", 0]')],
-        [("shape = [6", "value 2 of the array has the wrong type"), ("shape = [6", "value 3 of the array is out of range")],
+        [("shape = [6", "value 1 (from 0) of the array has the wrong type"), ("shape = [6", "value 2 (from 0) of the array is out of range")],
     ),
     "neither a choice nor a number": (
         [("tau = 10.0", 'tau = 10.0\nborder = "miror"')],

@@ -344,7 +344,7 @@ def test_ranks_take_points_each(
 
 
 def test_wrong_points_are_refused_before_anything_is_written(small: Path) -> None:
-    with pytest.raises(ParamsError, match="value 2: "):
+    with pytest.raises(ParamsError, match=r"value 1 \(from 0\): "):
         swept(small, "waves", f"sweep.{KEY}=[0.2, -1.0]", "sweep.wave=1")
     with pytest.raises(ParamsError, match="there is no layer V2"):
         swept(small, "waves", "sweep.layers.V2.threshold=[0.2, 1.0]", "sweep.wave=1")
