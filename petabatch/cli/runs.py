@@ -83,7 +83,7 @@ def resume(
     threads: Threads = None,
     mpi: Mpi = None,
     retry_failed: Annotated[
-        bool, typer.Option("--retry-failed", help="Make points of a sweep that failed again.")
+        bool, typer.Option("--retry-failed", help="Make points of a sweep in waves that failed again.")
     ] = False,
     quiet: Quiet = False,
 ) -> None:
@@ -134,7 +134,7 @@ def _refuse_failed(failed: int, folder: Path) -> None:
     """Raise PointsFailed where points of a sweep have."""
     if failed:
         raise PointsFailed(
-            f"{folder}: {failed:,} points failed; the others are complete\n"
+            f"{folder}: {failed:,} point{'s' * (failed > 1)} failed; the others are complete\n"
             f"    hint:     `petabatch info {folder}` names them; in waves, "
             "`petabatch resume --retry-failed` makes them again"
         )

@@ -161,14 +161,15 @@ def _status(run: results.Results, running: bool | None) -> str:
     if what == "running" and running is False:
         what = "interrupted"
     points = run.attributes.get("points", {})
-    failed = f", {points['failed']:,} failed" if points.get("failed") else ""
+    count = points.get("failed", 0)
+    failed = f", {count:,} failed" if count else ""
     if "finished" in points:
         kind = "slices" if settings.get("pool") else "points"
         return f"{what}: {kind} {points['finished']:,} of {points['all']:,} finished{failed}"
     far = f"step {reached} of {length}"
     if settings["displays"]:
         far += f", display {reached // settings['display']} of {settings['displays']}"
-    return f"{what}: {far}{failed and f'{failed} points'}"
+    return f"{what}: {far}{failed and f'{failed} point' + 's' * (count > 1)}"
 
 
 def _times(run: results.Results, running: bool | None, now: datetime | None) -> Iterator[str]:
