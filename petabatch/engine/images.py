@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -157,6 +157,11 @@ def open_images(plan: Plan, blocking_io: BlockingIO) -> dict[str, ImageReader]:
     if problems:
         raise InputFileError(problems)
     return readers
+
+
+def files_shown(readers: Mapping[str, ImageReader]) -> dict[str, Sequence[tuple[str, int]]]:
+    """Return the files of the items that input layers show, in order, with their numbers of items."""
+    return {name: read.stream.files for name, read in readers.items() if read.layer.source.traced}
 
 
 def log_notes(readers: Mapping[str, ImageReader]) -> None:

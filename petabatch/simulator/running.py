@@ -11,7 +11,7 @@ import numpy as np
 from petabatch.assembly import open_engine, open_evaluation
 from petabatch.engine.assembly import Assembly
 from petabatch.engine.finite import assert_finite, watched
-from petabatch.engine.images import Instead
+from petabatch.engine.images import Instead, files_shown
 from petabatch.logs import shown
 from petabatch.network import lazy_codes
 from petabatch.network.slices import coordinates
@@ -152,8 +152,7 @@ class Running:
         streams = tuple(
             replace(one, shape=(batch, *one.shape[1:])) if one.batched else one for one in recorded
         )
-        readers = self.engine.readers.items()
-        files = {name: one.stream.files for name, one in readers if one.layer.source.traced}
+        files = files_shown(self.engine.readers)
 
         def description() -> Description:
             network = loaded.network

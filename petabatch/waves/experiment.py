@@ -6,15 +6,21 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
+from petabatch.engine.images import files_shown, open_images
+from petabatch.errors import InputError
+from petabatch.logs import log
 from petabatch.network.numbers import value_of
 from petabatch.network.plan import Plan
+from petabatch.parallel.blocking_io import BlockingIO
 from petabatch.parallel.comm import Comm
 from petabatch.parallel.consistency import fingerprint
 from petabatch.spec.load import Loaded, resolved
 from petabatch.spec.network import Network
+from petabatch.storage.description import Files
 from petabatch.storage.ledger import Layout
 from petabatch.variable import Coordinate, Stream
 from petabatch.waves.checkpoints import WaveCheckpoints
@@ -88,6 +94,19 @@ class Experiment(ABC):
     @abstractmethod
     def coordinates(self, streams: Iterable[Stream], numbers: np.ndarray) -> tuple[Coordinate, ...]:
         """Return what the slices of points of these numbers differ in."""
+
+    @cached_property
+    def files(self) -> Files:
+        """The files of the items that points show; where points are joined, these may be out of reach."""
+        try:
+            readers = open_images(self.base, BlockingIO())
+        except InputError as error:
+            log.warning("%s\n    note:     run.h5 does not name the files of its items", error)
+            return {}
+        found = files_shown(readers)
+        for reader in readers.values():
+            reader.close()
+        return found
 
     def base_value(self, path: str) -> float | None:
         """Return the number of a key in points that do not sweep it."""

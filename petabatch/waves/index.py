@@ -61,7 +61,7 @@ def write_index(
         "points": {**counts, "why": why},
         **({"run_id": directory.run_id} if directory.run_id else {}),
     }
-    described = Description(streams, about, len(places) * batch, status)
+    described = Description(streams, about, len(places) * batch, status, experiment.files)
     replace(described, streams=(), batch=experiment.count * batch).save(directory)
     steps = {path: np.asarray(steps, np.int64) for path, steps in layout.steps.items()}
 

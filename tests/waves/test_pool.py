@@ -14,7 +14,7 @@ from petabatch.errors import ParamsError, StoppedEarly
 from petabatch.report.information import describe
 from petabatch.waves.chunk import Chunk
 from petabatch.waves.run import join, run_chunk
-from support.commands import Command
+from support.commands import Command, datasets
 
 FROZEN = (
     "connections.dictionary.learn.every='never'",
@@ -49,6 +49,21 @@ def assert_same(found: Recorded, expected: Recorded) -> None:
     for name, values in expected.items():
         assert (found[name].dtype, found[name].shape) == (values.dtype, values.shape), name
         assert found[name].tobytes() == values.tobytes(), name
+
+
+@pytest.mark.parametrize("kind", [POOL, "sweep.layers.V1.threshold=[0.3, 0.4]"])
+def test_the_run_file_names_the_files_of_the_images(small: Path, kind: str) -> None:
+    waves = "sweep.wave=1" if kind != POOL else kind
+    ours, theirs = (
+        coded(small, "ours", kind, waves),
+        coded(small, "theirs", *([] if kind == POOL else [kind])),
+    )
+    with ours, theirs:
+        shown = datasets(ours.path)
+        expected = datasets(theirs.path)
+    for name in ("files", "first_item"):
+        assert shown[f"inputs/image/{name}"].tolist() == expected[f"inputs/image/{name}"].tolist()
+    assert shown["inputs/image/files"].tolist() == [str(small.parent / "images.npy").encode()]
 
 
 @pytest.fixture
