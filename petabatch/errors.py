@@ -31,6 +31,8 @@ class PetabatchError(Exception):
     exit_code = 1
     refused: bool = False
     """It refuses what was asked of a run, which stays as it is: the log of the run says nothing of it."""
+    slices: Sequence[int] = ()
+    """Those of the batch of which one has caused it, where that is known."""
     on_all_ranks = False
     """Whether all ranks of a program under MPI have this error."""
 
@@ -158,11 +160,6 @@ class NonFiniteError(PetabatchError):
     def __init__(self, message: str, variable: str = "", step: int = 0) -> None:
         super().__init__(message)
         self.variable, self.step = variable, step
-
-    @classmethod
-    def of(cls, variable: str, step: int) -> NonFiniteError:
-        """Return the error of a slice that has stopped."""
-        return cls(f"{variable} is no longer finite at step {step}", variable, step)
 
 
 class PartError(PetabatchError):

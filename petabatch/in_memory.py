@@ -10,6 +10,7 @@ import numpy as np
 
 from petabatch.arguments import checked, whole_number
 from petabatch.errors import ArgumentError
+from petabatch.one_batch import points_named
 from petabatch.results.in_memory import Recorded, ResultsInMemory
 from petabatch.simulator import Saved, Simulator
 from petabatch.spec.load import Loaded
@@ -99,6 +100,8 @@ def run(
         If the network is invalid.
     ArgumentError
         If it is no network, or a step of `at` is outside of the run.
+    NonFiniteError
+        If a number becomes NaN or infinite, in a point of a sweep, too: `petabatch.sweep` yields the others.
 
     Examples
     --------
@@ -120,7 +123,8 @@ def run(
             )
         sim._live.undo = None  # after an error there is no result
         for step in sorted({*wanted, last}):
-            sim.run(step, quiet=quiet)
+            with points_named(sim.network, "petabatch.sweep yields points in memory, those that fail, too"):
+                sim.run(step, quiet=quiet)
             if step in wanted:
                 states[step] = _snapshot(sim.save())
         end = sim.save()

@@ -12,7 +12,9 @@ from petabatch.engine.engine import WAITING, Engine
 from petabatch.engine.evaluation import Evaluation
 from petabatch.engine.events import events_of_all
 from petabatch.engine.failed_points import FailedPoints, forget
-from petabatch.errors import NonFiniteError, StoppedEarly
+from petabatch.engine.failure import Failure
+from petabatch.engine.images import files_shown
+from petabatch.errors import StoppedEarly
 from petabatch.logs import log
 from petabatch.network.slices import coordinates
 from petabatch.network.until import GAP
@@ -54,9 +56,7 @@ class RunSession:
             one for recording in engine.features.whole_plan.recordings for one in recording.streams
         ]
         self.coordinates = coordinates(loaded.network, self.streams)
-        self.files = {
-            name: reader.stream.files for name, reader in engine.readers.items() if reader.layer.source.traced
-        }
+        self.files = files_shown(engine.readers)
         self.flushed = engine.step - 1 if engine.step == 0 else engine.step
         self.started = self._index_due = time.monotonic()
         self._first = engine.step
@@ -80,6 +80,8 @@ class RunSession:
         self._waited_before = dict(comm.waited)
         self._rank_times: list[dict[str, float]] = []
         """The times of all ranks up to the last flush, on rank 0."""
+        for failures in comm.gather(engine.failures) or ():  # of slices that have no first image
+            self._report_failed(failures)
 
     @property
     def blocking_io(self) -> BlockingIO:
@@ -292,14 +294,13 @@ class RunSession:
                 with self._writing():
                     compact(self.directory, self.streams, self.loaded.network.batch, most=2)
 
-    def _report_failed(self, failures: Mapping[int, NonFiniteError]) -> None:
+    def _report_failed(self, failures: Mapping[int, Failure]) -> None:
         """Take note of slices that have stopped, and tell of those that are new."""
         told = {number // self.failed.batch for number in self.failed.slices}
         for number in sorted(failures):
             one, point = failures[number], number // self.failed.batch
             if point not in told:
-                text = "point %d failed at step %d: %s is no longer finite"
-                log.warning(text, point, one.step, one.variable)
+                log.warning("point %d failed at step %d: %s", point, one.step, one.why)
                 told.add(point)
         self.failed.slices.update(failures)
 

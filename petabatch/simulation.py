@@ -21,7 +21,6 @@ from petabatch.assembly import (
     portable,
     reloaded,
 )
-from petabatch.engine.assembly import Assembly
 from petabatch.engine.engine import Engine
 from petabatch.engine.evaluation import Evaluation
 from petabatch.engine.failed_points import FailedPoints
@@ -29,7 +28,6 @@ from petabatch.engine.gpu.choose import require
 from petabatch.engine.images import log_notes
 from petabatch.errors import (
     AlreadyDone,
-    ArgumentError,
     InputError,
     InputFileError,
     PetabatchError,
@@ -37,6 +35,7 @@ from petabatch.errors import (
 )
 from petabatch.logs import log, shown, to_file
 from petabatch.network.advice import log_advice
+from petabatch.one_batch import no_retry, points_named, tolerant
 from petabatch.parallel.comm import Comm
 from petabatch.parallel.failure import shared_errors
 from petabatch.parallel.launch import connected
@@ -175,7 +174,7 @@ def resume(
     changed_input
         Whether the run is resumed even if its input files have changed.
     retry_failed
-        Whether points of a sweep in waves that failed are made again.
+        Whether points of a sweep in waves that failed are made again; for one batch it is refused.
     objects
         The objects of Python that it shows, such as a `Dataset`, which are not among its files.
 
@@ -227,16 +226,16 @@ def resume(
                         resume_waves(directory, loaded, comm, changed_input, retry_failed, threads, quiet)
                         return open_results(directory.path)
                     if retry_failed:
-                        text = "points are made again in a sweep in waves alone"
-                        raise ArgumentError("retry_failed", text, directory.path, "a run with sweep.wave")
+                        raise no_retry(directory.path, loaded)
                     with _refusing(), _inputs_in_place():
-                        loaded, assembly = _assembled(loaded, comm, threads)
-                        engine = open_engine(loaded, assembly)
+                        loaded, assembly = assembled(loaded, comm, threads)
+                        engine = open_engine(loaded, tolerant(assembly))
                         evaluation = open_evaluation(engine, loaded)
                 files = of_hosts(comm, loaded.network)
                 if comm.rank == 0:
                     compare(directory, files, changed_input)
-                return _resume(directory, loaded, engine, evaluation, comm, claim, quiet)
+                with points_named(loaded.network):
+                    return _resume(directory, loaded, engine, evaluation, comm, claim, quiet)
 
 
 def _run(
@@ -257,8 +256,8 @@ def _run(
         run_waves(plan, comm, out, force=force, extend=extend, threads=threads, quiet=quiet)
         return open_results(out)
     with shared_errors(comm):
-        loaded, assembly = _assembled(loaded, comm, threads)
-        engine = open_engine(loaded, assembly)
+        loaded, assembly = assembled(loaded, comm, threads)
+        engine = open_engine(loaded, tolerant(assembly))
         evaluation = open_evaluation(engine, loaded)
         initialise(engine, loaded)
         assert_shared(comm, out.absolute().parent)
@@ -276,15 +275,9 @@ def _run(
                 log_advice(engine.features.whole_plan, engine.state.arrays if whole else {})
             session = RunSession(directory, loaded, engine, comm, claim, evaluation)
             session.checkpoint()
-            session.run(quiet, flag)
+            with points_named(loaded.network):
+                session.run(quiet, flag)
         return open_results(directory.path)
-
-
-def _assembled(loaded: Loaded, comm: Comm, threads: int | None) -> tuple[Loaded, Assembly]:
-    """Return what `assembled` does; slices of a sweep stop alone where each is advanced alone."""
-    loaded, assembly = assembled(loaded, comm, threads)
-    joined = loaded.network.parallel.split or assembly.device is not None
-    return loaded, assembly.planned(tolerant=loaded.network.sweep is not None and not joined)
 
 
 def _resume(

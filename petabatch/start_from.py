@@ -133,7 +133,7 @@ def _load_slices(engine: Engine, head: Path, slices: Sequence[int]) -> int:
         )
     if stopped := sorted({number for number, *_ in meta.get("failed", ())} & set(slices)):
         log.warning(
-            "%s: slices %s had failed there, and begin from their initial state",
+            "%s: slices %s had failed there, and begin from their last finite state",
             head, ", ".join(map(str, stopped)),
         )  # fmt: skip
     places = np.asarray(slices, np.intp) - lo

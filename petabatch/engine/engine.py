@@ -23,18 +23,20 @@ from threadpoolctl import ThreadpoolController
 from petabatch.arguments import whole_number
 from petabatch.engine.backend import Backend, Host
 from petabatch.engine.clock import Clock
+from petabatch.engine.failure import Failure
 from petabatch.engine.features import AllFeatures, Features
+from petabatch.engine.finite import Watch
 from petabatch.engine.gpu.backend import GpuBackend
 from petabatch.engine.group import Group, groups
 from petabatch.engine.images import Instead, open_images
 from petabatch.engine.lane import Lane
+from petabatch.engine.last_finite import LastFinite
 from petabatch.engine.recorder import Events, Recorder
 from petabatch.engine.start import Start
 from petabatch.engine.state import State
 from petabatch.engine.steppers import Rows, StepperMaker
 from petabatch.engine.updates import Updates
 from petabatch.engine.warm_up import WarmUp
-from petabatch.errors import NonFiniteError
 from petabatch.kernels.cuda.device import Device
 from petabatch.network.over_time import knots
 from petabatch.network.plan import Plan
@@ -174,8 +176,18 @@ class Engine:
         return Clock(lambda: self.warm_up.seconds + sum(self.comm.waited.values()))
 
     def start(self) -> None:
-        """Set the state of step 0."""
-        Start(self.state).fill(self.readers, self.features)
+        """Set the state of step 0; where slices stop alone, one without a first image has failed.
+
+        Raises what `Start.fill` does, or the error of a slice if no slice of any rank has a first image.
+        """
+        start = Start(self.state, self.plan.tolerant)
+        start.fill(self.readers, self.features)
+        if self.plan.tolerant:
+            failed = self.comm.gather(len(start.failures))
+            everywhere: int = self.comm.broadcast(sum(failed or ()))
+            if everywhere == self.plan.graph.network.batch and start.error is not None:
+                raise start.error
+            self.stop(start.failures)
 
     def restart(self) -> None:
         """Set the state of step 0 again, after a run."""
@@ -244,6 +256,8 @@ class Engine:
     @contextmanager
     def running(self) -> Iterator[Executor]:
         """Have threads for `advance` within the block, which begins with the records of step 0."""
+        if self.plan.tolerant:
+            self._keep_finite()
         self.backend.start()
         self._open_recorder(initial=self.step == 0)
         if self.step == 0:
@@ -260,6 +274,17 @@ class Engine:
                 for lane in {lane.plan.method.decision: lane for lane in different}.values():
                     self.warm_up.wait_for(pool.submit(lane.stepper.warm_up))
             yield pool
+
+    def _keep_finite(self) -> None:
+        """Keep the state of all slices that are finite: some may not be in a checkpoint within a display."""
+        state, slices = self.state, range(self.state.lo, self.state.hi)
+        if Watch(self.plan, state.arrays, slices).finite(self.step):
+            LastFinite(state.arrays).keep(self.step)
+            return
+        for place, number in enumerate(slices):
+            own = state.lane(slice(place, place + 1))
+            if Watch(self.plan, own, [number]).finite(self.step):
+                LastFinite(own).keep(self.step)
 
     @contextmanager
     def computing(self) -> Iterator[None]:
@@ -291,16 +316,15 @@ class Engine:
             self.warm_up.report()
 
     @property
-    def failures(self) -> dict[int, NonFiniteError]:
+    def failures(self) -> dict[int, Failure]:
         """Why slices have stopped, by their number; see `Plan.tolerant`."""
         stopped = [(lane, lane.failure) for lane in self.lanes if lane.failure is not None]
         return {number: failure for lane, failure in stopped for number in lane.slices}
 
-    def stop(self, failures: Mapping[int, NonFiniteError]) -> None:
+    def stop(self, failures: Mapping[int, Failure]) -> None:
         """Let slices make no more steps that had stopped before the run was resumed."""
         for lane in self.lanes:
-            if lane.slices.start in failures:
-                lane.stop(failures[lane.slices.start])
+            lane.failure = failures.get(lane.slices.start)
 
     @property
     def progress(self) -> int:

@@ -1,4 +1,4 @@
-"""Points of a sweep in one batch that failed: a slice that is no longer finite has stopped, others go on."""
+"""Points of a sweep in one batch that failed: their slices have stopped, others go on."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from petabatch.engine.failure import Failure
 from petabatch.engine.recorder import Record
-from petabatch.errors import NonFiniteError
 from petabatch.network.slices import coordinate_of_failed
 from petabatch.variable import Coordinate
 
@@ -23,25 +23,25 @@ class FailedPoints:
 
     batch: int
     """Slices of each point."""
-    slices: dict[int, NonFiniteError] = field(default_factory=dict)
+    slices: dict[int, Failure] = field(default_factory=dict)
     """Why each has stopped, by its number."""
 
     @classmethod
     def of(cls, batch: int, meta: Mapping[str, Any]) -> FailedPoints:
         """Return those of a checkpoint."""
         found = meta.get("failed", ())
-        return cls(batch, {number: NonFiniteError.of(variable, step) for number, variable, step in found})
+        return cls(batch, {number: Failure(why, step) for number, why, step in found})
 
     @property
     def meta(self) -> dict[str, Any]:
         """What a checkpoint says of them."""
-        found = [[number, one.variable, one.step] for number, one in sorted(self.slices.items())]
+        found = [[number, one.why, one.step] for number, one in sorted(self.slices.items())]
         return {"failed": found} if found else {}
 
     @property
-    def _points(self) -> dict[int, NonFiniteError]:
+    def _points(self) -> dict[int, Failure]:
         """The first failure of each point."""
-        found: dict[int, NonFiniteError] = {}
+        found: dict[int, Failure] = {}
         for number, one in sorted(self.slices.items(), key=lambda item: item[1].step):
             found.setdefault(number // self.batch, one)
         return found
@@ -50,7 +50,7 @@ class FailedPoints:
     def about(self) -> dict[str, Any]:
         """What `run.h5` says of them; nothing where there are none."""
         points = self._points
-        why = {str(n): f"{points[n].variable} is no longer finite" for n in sorted(points)[:_NAMED]}
+        why = {str(n): points[n].why for n in sorted(points)[:_NAMED]}
         return {"points": {"failed": len(points), "why": why}} if points else {}
 
     def coordinates(self, slices: int) -> Sequence[Coordinate]:
@@ -62,7 +62,7 @@ class FailedPoints:
         return (coordinate_of_failed(np.repeat(steps, self.batch)),)
 
 
-def forget(records: Iterable[Record], stopped: Mapping[int, NonFiniteError], lo: int) -> None:
+def forget(records: Iterable[Record], stopped: Mapping[int, Failure], lo: int) -> None:
     """Replace what slices recorded from the step on at which they had stopped by NaN; `lo` is the first."""
     for record in records:
         if record.stream.batched and np.issubdtype(record.stream.dtype, np.floating):

@@ -98,13 +98,15 @@ def _assert_finite(
     whose = f" of slice {slices[first]}" if variable.per == "slice" else ""
     what, hint = _described(key, network)
     said = "is no longer finite at step" if step else "is not finite at step"
-    raise NonFiniteError(
+    error = NonFiniteError(
         f"{what}{whose} {said} {step}\n"
         f"    found:    {values[(first, *place)]}{at and f' at {at}'}\n"
         f"    hint:     {hint}",
         what,
         step,
     )
+    error.slices = [slices[first]] if variable.per == "slice" else ()
+    raise error
 
 
 def _described(key: str, network: Network) -> tuple[str, str]:

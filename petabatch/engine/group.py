@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
 from petabatch.engine.backend import Backend
+from petabatch.engine.failure import OF_A_SLICE, Failure
 from petabatch.engine.finite import Watch
 from petabatch.engine.lane import Lane
+from petabatch.engine.last_finite import LastFinite
 from petabatch.engine.observer import Observer
 from petabatch.engine.observers import neighbouring, observers
 from petabatch.engine.steppers import Stepper
-from petabatch.errors import NonFiniteError
+from petabatch.variable import Array
 
 
 class Group:
@@ -31,6 +32,7 @@ class Group:
         self._resting = self.all if network.run.until is not None else []
         """The lanes that may rest before a display ends: all or none."""
         self._watches: list[Watch] = []
+        self._kept: list[LastFinite] = []
         self._steppers: list[Stepper] = []
         self._kinds: list[Sequence[Lane]] = []
         """The lanes that are advanced in one call: their steppers are of one kind."""
@@ -81,8 +83,7 @@ class Group:
         if any(update.due(step) for update in self.all[0].plan.weight_updates):
             with measure("learning"):
                 for lane in self._sound:
-                    with self._stopping(lane):
-                        lane.learning.learn(step)
+                    _try(lane, lane.learning.learn, step)
         if any(lane.observer.due(step) for lane in self._different):
             with measure("probes and output"):
                 self.record(step)
@@ -92,7 +93,18 @@ class Group:
         if (sound := self._sound) != self._observed:
             self._observed, self._observers = sound, list(observers(sound))
         for observer in self._observers:
-            observer.record(step)
+            try:
+                observer.record(step)
+            except OF_A_SLICE:
+                if not self.all[0].plan.tolerant:
+                    raise
+                self._record_alone(observer.lanes, step)
+
+    def _record_alone(self, lanes: slice, step: int) -> None:
+        """Record slices one by one, some of which raise an error; together, nothing has been recorded."""
+        for lane in self._sound:
+            if lanes.start <= lane.lanes.start < lanes.stop:
+                _try(lane, lane.observer.record, step)
 
     def _check(self, step: int) -> None:
         """Raise NonFiniteError, or stop the slice, when a variable is not finite.
@@ -101,6 +113,8 @@ class Group:
         """
         if not self._watches:
             self._watches = [_watch(lanes) for lanes in neighbouring(self.all)]
+            if self.all[0].plan.tolerant:
+                self._kept = [LastFinite(_arrays(lanes)) for lanes in neighbouring(self.all)]
         if step == self.all[0].plan.length:
             for lane in self.all:
                 lane.stepper.materialise()
@@ -109,25 +123,17 @@ class Group:
                 watch.check(step)
         elif step % self.all[0].ctx.display and step < self.all[0].plan.length:
             return  # other sync events depend on the batch; the step at which a slice stops must not
-        elif not all(watch.finite(step) for watch in self._watches):
-            for lane in self._sound:
-                with self._stopping(lane):
-                    _watch([lane]).check(step)
+        else:
+            if not all(watch.finite(step) for watch in self._watches):
+                for lane in self._sound:
+                    _try(lane, _watch([lane]).check, step)
+            for kept in self._kept if step < self.all[0].plan.length else ():
+                kept.keep(step)
 
     @property
     def _sound(self) -> Sequence[Lane]:
-        """The lanes that have not stopped because their numbers are not finite."""
+        """The lanes that have not failed."""
         return [lane for lane in self.all if lane.failure is None]
-
-    @contextmanager
-    def _stopping(self, lane: Lane) -> Iterator[None]:
-        """Stop a lane whose numbers are not finite in the block, where the plan is tolerant."""
-        try:
-            yield
-        except NonFiniteError as error:
-            if not lane.plan.tolerant:
-                raise
-            lane.stop(error)
 
     def _arrange(self) -> None:
         """Find out which lanes are alike, if any has another stepper."""
@@ -145,8 +151,8 @@ class Group:
             self._arrange()  # values may have made programs differ in more than numbers
         if any(lane.images.new_at(step + 1) for lane in self._different):
             with self.all[0].clock.measure("input"):
-                for lane in self.all:
-                    lane.show(step + 1)
+                for lane in self._sound:
+                    _try(lane, lane.show, step + 1)
 
     def _advance(self, first: int, last: int) -> None:
         paused = set(self.all).difference(self._sound) if self.all[0].plan.tolerant else set()
@@ -165,18 +171,36 @@ class Group:
                 lane.moved(first, last)
 
 
+def _try(lane: Lane, call: Callable[[int], None], step: int) -> None:
+    """Make a call of a step for a lane, which stops if it fails and the plan is tolerant."""
+    try:
+        call(step)
+    except OF_A_SLICE as error:
+        if not lane.plan.tolerant:
+            raise
+        lane.stop(Failure.of(error, step))
+
+
 def _steps(lanes: Sequence[Lane], first: int, last: int) -> None:
     """Have lanes of one kind make steps first+1 .. last."""
     steppers, fresh = [lane.stepper for lane in lanes], lanes[0].images.fresh_at(first + 1)
-    sums = steppers[0].run_together(steppers, first, last, fresh)
+    try:
+        sums = steppers[0].run_together(steppers, first, last, fresh)
+    except OF_A_SLICE as error:
+        error.slices = error.slices or [number for lane in lanes for number in lane.slices]
+        raise
     steppers[0].record(steppers, lanes[0].recorder, first, last, sums)
 
 
 def _watch(lanes: Sequence[Lane]) -> Watch:
     """Return a watch over all variables of lanes whose slices follow each other."""
-    first, whole = lanes[0], slice(lanes[0].lanes.start, lanes[-1].lanes.stop)
     slices = [number for lane in lanes for number in lane.slices]
-    return Watch(first.plan, first.backend.arrays.lane(whole), slices)
+    return Watch(lanes[0].plan, _arrays(lanes), slices)
+
+
+def _arrays(lanes: Sequence[Lane]) -> Mapping[str, Array]:
+    """Return the arrays of lanes whose slices follow each other."""
+    return lanes[0].backend.arrays.lane(slice(lanes[0].lanes.start, lanes[-1].lanes.stop))
 
 
 def _alike(lanes: Iterable[Lane]) -> list[list[Lane]]:

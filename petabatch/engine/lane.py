@@ -9,16 +9,17 @@ from petabatch.engine.backend import Backend
 from petabatch.engine.clock import Clock
 from petabatch.engine.control import TimeScaleControl
 from petabatch.engine.early_stop import early_stop
+from petabatch.engine.failure import Failure
 from petabatch.engine.features import Features
 from petabatch.engine.images import ImageReader
 from petabatch.engine.lane_images import LaneImages, image_margins
+from petabatch.engine.last_finite import LastFinite
 from petabatch.engine.learning import LaneLearning
 from petabatch.engine.observer import Observer
 from petabatch.engine.recorder import Recorder
 from petabatch.engine.signals import Signals
-from petabatch.engine.state import owned
+from petabatch.engine.state import owned, refresh_own
 from petabatch.engine.steppers import Binding, Rows, Stepper
-from petabatch.errors import NonFiniteError
 from petabatch.lazy_property import lazy_property
 from petabatch.network.over_time import values_at
 from petabatch.network.plan import Plan
@@ -56,7 +57,7 @@ class Lane:
         self._margins = image_margins(plan, readers, slices, ctx)
         self.early_stop = early_stop(run, arrays)
         self.clock = clock
-        self.failure: NonFiniteError | None = None
+        self.failure: Failure | None = None
         """Why it stopped; see `Plan.tolerant`."""
         self._rows: Rows | None = None
         self._bind(0)
@@ -68,7 +69,7 @@ class Lane:
         self.plan = plan
         for name in _MADE:
             self.__dict__.pop(name, None)
-        bound = Binding(plan, arrays, self.signals, ctx, backend, self.lanes)
+        bound = Binding(plan, arrays, self.signals, ctx, backend, self.lanes, self.slices)
         peers = backend.peers(self.lanes)
         if peers is not None:
             peers.bound[self.lanes.start] = bound
@@ -102,12 +103,12 @@ class Lane:
         """Its plastic connections."""
         return LaneLearning(self.plan, self.signals, self.stepper, self.ctx, self.slices)
 
-    def stop(self, failure: NonFiniteError) -> None:
-        """Make no more steps; the state is the initial one again, since it is not finite."""
+    def stop(self, failure: Failure) -> None:
+        """Make no more steps; the state is the last finite one again."""
         self.failure = failure
-        for key, array in self.arrays.items():
-            if (variable := self.plan.variables[key]).per == "slice":
-                array[...] = variable.initial
+        LastFinite(self.arrays).restore()
+        refresh_own(self.plan.graph, self.plan.variables, self.arrays, self.kernels)
+        self.stepper.restored()
 
     def share(self, rows: Rows | None) -> None:
         """Let several threads work on a slice, or one again."""

@@ -59,7 +59,11 @@ class Observer:
 
     def record(self, step: int) -> None:
         """Write what is due at the end of `step` to the recorder."""
-        measured: dict[str, Mapping[str, Array]] = {}
+        # Probes raise errors before anything is recorded, but for those that are told of events.
+        probes = self.plan.graph.network.probes
+        due = [one for _, one in self._recordings if one.due(step) and one.key.startswith("probes/")]
+        names = dict.fromkeys(one.key.split("/")[1] for one in due)
+        measured = {name: self.measure(name, step) for name in names if probes[name].counts is None}
         shown: dict[str, list[Shown]] = {}
         for index, recording in self._recordings:
             if not recording.due(step):
@@ -87,9 +91,8 @@ class Observer:
                 self._backend.record(index, self._of_each(values), row, self.recorder.pending)
 
         for name in measured:
-            probe = self.plan.graph.network.probes[name]
-            if probe.counts is not None:
-                probe.recorded(self._own(name), step)
+            if probes[name].counts is not None:
+                probes[name].recorded(self._own(name), step)
 
     def _record_events(self, index: int, layer: str, step: int) -> None:
         """Record the units that are active after `step`, slice by slice."""

@@ -13,13 +13,11 @@ from functools import partial
 from queue import Empty, SimpleQueue
 
 from petabatch.engine.engine import Engine
+from petabatch.engine.failure import OF_A_SLICE, Failure
 from petabatch.engine.group import Group
 from petabatch.engine.recorder import Record
 from petabatch.engine.start import Start
-from petabatch.errors import InputError, NonFiniteError, ParamsError, PartError, PetabatchError
 
-OF_A_SLICE = (ParamsError, InputError, PartError, NonFiniteError)
-"""Errors that the values or the images of a slice may cause."""
 WAITING = "waiting for slices"
 """Activity of a slot that has none."""
 _POLL = 0.02
@@ -33,7 +31,7 @@ class Made:
     numbers: Sequence[int]
     records: Sequence[Record]
     """What was recorded of them, `[n, slices, ...]`, and of what all share; nothing where one raised."""
-    failures: Sequence[PetabatchError | None]
+    failures: Sequence[Failure | None]
     """Why each failed."""
 
 
@@ -121,7 +119,7 @@ class Pool:
             yield self._together(slot, numbers)
         except OF_A_SLICE as error:
             if len(numbers) == 1:
-                yield Made(numbers, (), (error,))
+                yield Made(numbers, (), (Failure.of(error, 0),))
                 return
             half = len(numbers) // 2
             yield from self._advanced(slot, numbers[:half])

@@ -7,10 +7,11 @@ from typing import Literal
 
 import numpy as np
 
+from petabatch.engine.failure import OF_A_SLICE, Failure
 from petabatch.engine.features import Features
 from petabatch.engine.state import State
 from petabatch.engine.weight_update import normalise
-from petabatch.errors import InputError, InputFileError, ParamsError, Problem
+from petabatch.errors import InputError, InputFileError, ParamsError, PetabatchError, Problem
 from petabatch.network.numbers import is_plain
 from petabatch.network.over_time import at_step
 from petabatch.network.slices import first_of_seeds, own_values, seed_of, within_point
@@ -29,8 +30,14 @@ Readers = Mapping[str, Callable[[int, int], np.ndarray]]
 class Start:
     """What a state begins with."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State, tolerant: bool = False) -> None:
+        """Fill a state; where it is `tolerant`, slices without a first image fail."""
         self._state, self._arrays, self._lo = state, state.arrays, state.lo
+        self._tolerant = tolerant
+        self.failures: dict[int, Failure] = {}
+        """Slices that have failed, by their number."""
+        self.error: PetabatchError | None = None
+        """That of one of them."""
         self._graph, self._network = state.graph, state.graph.network
 
     def fill(self, readers: Readers, features: Features) -> None:
@@ -71,13 +78,25 @@ class Start:
             if layer.images is None or name not in readers:
                 continue
             try:
-                for index in range(len(activity)):
-                    activity[index] = readers[name](self._lo + index, 0)
+                self._show(readers[name], activity, self._tolerant and layer.batch is None)
             except InputError as error:
                 problems.append(file_problem(f"layers.{name}.source", layer.images.source, error))
+            if isinstance(self.error, InputError) and not isinstance(self.error, InputFileError):
+                problem = file_problem(f"layers.{name}.source", layer.images.source, self.error)
+                self.error = InputFileError([problem])
         if problems:
             raise InputFileError(problems)
         self._state.assert_finite(0)
+
+    def _show(self, reader: Callable[[int, int], np.ndarray], activity: Array, tolerant: bool) -> None:
+        """Show the first images."""
+        for number, into in enumerate(activity, self._lo):
+            try:
+                into[...] = reader(number, 0)
+            except OF_A_SLICE as error:
+                if not tolerant:
+                    raise
+                self.failures[number], self.error = Failure.of(error, 0), error
 
     def _start_rule(self, name: str, owner: WeightOwner) -> list[Problem]:
         """Initialise variables of a learning rule; return what is wrong with the files that are read."""

@@ -121,6 +121,15 @@ def owned(arrays: Mapping[str, Array], prefix: str) -> Mapping[str, Array]:
     )
 
 
+def refresh_own(
+    graph: Graph, variables: Mapping[str, Variable], arrays: Mapping[str, Array], kernels: ArrayKernels
+) -> None:
+    """Do as `refresh` for the weights of each slice."""
+    for name in graph.weighted:
+        if variables[f"connections/{name}/weights"].per == "slice":
+            refresh(graph, arrays, kernels, name)
+
+
 def refresh(
     graph: Graph, arrays: Mapping[str, Array], kernels: ArrayKernels, only: str | None = None
 ) -> None:

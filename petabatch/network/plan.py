@@ -15,7 +15,7 @@ from functools import cached_property
 from petabatch.errors import ParamsError, Problem
 from petabatch.frozen import changed
 from petabatch.kernels.cuda.device import Limits
-from petabatch.network import lazy_codes
+from petabatch.network import last_finite, lazy_codes
 from petabatch.network.alike import changes, kind_of_slice, plain_numbers, renumbered
 from petabatch.network.build import with_numbers, with_numbers_of_slice, with_plain_numbers
 from petabatch.network.graph import Graph
@@ -83,7 +83,7 @@ class Plan:
     stops: tuple[int, ...] = ()
     """Further steps at whose end slices meet, for inspection of their state."""
     tolerant: bool = False
-    """A slice that is no longer finite stops, and the others go on."""
+    """A slice that fails stops with its last finite state, and the others go on."""
     limits: Limits | None = None
     """Those of the GPU that runs it, None where it is not known, or on the CPU."""
     whole: Plan | None = None
@@ -114,7 +114,8 @@ class Plan:
         for plan in different:
             if plan.method.stepper == "program":
                 kept |= lazy_codes.variables(plan.graph, plan.method.program)
-        return kept | self.graph.variables
+        kept |= self.graph.variables
+        return kept | last_finite.variables(kept) if self.tolerant else kept
 
     @property
     def changes(self) -> Iterator[tuple[int, Update]]:

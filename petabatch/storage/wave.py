@@ -33,7 +33,7 @@ class SavedWave:
     records: Mapping[str, tuple[np.ndarray, np.ndarray]]
     """Steps and values that were recorded, by path."""
     failures: Mapping[int, tuple[str, int]]
-    """Variable and step of slices that have failed, by their place in the wave."""
+    """Why and in which step slices have failed, by their place in the wave."""
 
 
 def waves_of(root: Path) -> list[Path]:
@@ -86,7 +86,7 @@ def load(path: Path) -> SavedWave:
             int(file.attrs["step"]),
             {key: file[f"state/{key}"][()] for key in keys},
             {one.attrs["path"]: (one["steps"][()], one["values"][()]) for one in records},
-            {n: (variable, step) for n, variable, step in json.loads(file.attrs["failures"])},
+            {n: (why, step) for n, why, step in json.loads(file.attrs["failures"])},
         )
 
 

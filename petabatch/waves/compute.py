@@ -14,9 +14,9 @@ import numpy as np
 from petabatch.assembly import initialise, open_engine, open_evaluation
 from petabatch.engine.assembly import Assembly
 from petabatch.engine.engine import Engine
-from petabatch.engine.pool import OF_A_SLICE, Stopped
+from petabatch.engine.failure import OF_A_SLICE, Failure
+from petabatch.engine.pool import Stopped
 from petabatch.engine.recorder import Record
-from petabatch.errors import NonFiniteError, PetabatchError
 from petabatch.importing import uncollected
 from petabatch.kernels.cuda.device import Device
 from petabatch.network.plan import Plan, multiply_adds
@@ -86,7 +86,7 @@ def waves(
         yield wave
     except OF_A_SLICE as error:
         if len(points.numbers) == 1:
-            yield failed(points, layout, error)
+            yield failed(points, layout, Failure.of(error, 0))
             return
         half = len(points.numbers) // 2
         for part in (slice(None, half), slice(half, None)):
@@ -163,19 +163,17 @@ def _saved(engine: Engine, points: Points, before: SavedWave | None) -> SavedWav
     """Return the state of a wave."""
     engine.collect()
     records = {one.stream.path: (one.steps, one.values) for one in _records(engine, before)}
-    why = {place: (error.variable, error.step) for place, error in engine.failures.items()}
+    why = {place: (failure.why, failure.step) for place, failure in engine.failures.items()}
     return SavedWave(points.values, engine.step, engine.state.saved(), records, why)
 
 
 def _go_on(engine: Engine, before: SavedWave) -> None:
     """Set the state of a saved wave; slices that had failed stay so."""
     engine.resume(before.step, before.arrays)
-    engine.stop({place: NonFiniteError.of(*found) for place, found in before.failures.items()})
+    engine.stop({place: Failure(*found) for place, found in before.failures.items()})
 
 
-def taken(
-    points: Points, layout: Layout, records: Sequence[Record], stopped: Mapping[int, NonFiniteError]
-) -> Wave:
+def taken(points: Points, layout: Layout, records: Sequence[Record], stopped: Mapping[int, Failure]) -> Wave:
     """Return what was recorded of points, and of which slices `stopped`, by their place among all of them."""
     count, batch = len(points.numbers), layout.batch
     rows = np.zeros(count, layout.dtype)
@@ -193,7 +191,7 @@ def taken(
         row, place = divmod(number, batch)
         _forget(rows[row], place, failure.step, layout)
         if row not in failures or failure.step < rows[FAILED][row]:
-            failures[row] = f"{failure.variable} is no longer finite"
+            failures[row] = failure.why
             rows[FAILED][row] = failure.step
     return Wave(points, rows, failures, common)
 
@@ -205,10 +203,10 @@ def _forget(row: np.void, place: int, step: int, layout: Layout) -> None:
             row[path][np.asarray(layout.steps[path]) >= step, place] = np.nan
 
 
-def failed(points: Points, layout: Layout, error: PetabatchError) -> Wave:
-    """Return a point that has raised an error."""
+def failed(points: Points, layout: Layout, failure: Failure) -> Wave:
+    """Return a point that has failed as a whole."""
     rows = np.zeros(1, layout.dtype)
-    rows[VALUES], rows[FAILED] = points.values, getattr(error, "step", 0)
+    rows[VALUES], rows[FAILED] = points.values, failure.step
     for place in range(layout.batch):
         _forget(rows[0], place, 0, layout)
-    return Wave(points, rows, {0: " ".join(str(error).split())}, {})
+    return Wave(points, rows, {0: failure.why}, {})

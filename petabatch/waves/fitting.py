@@ -22,7 +22,7 @@ def fitting(plan: Plan, slices: int, threads: int | None, ranks: int = 1, more: 
     A point takes `more` bytes in addition to its slices.
     """
     threads = lane_threads(plan.graph.network.run, threads)
-    plan = replace(plan, flush=plan.length)
+    plan = replace(plan, flush=plan.length, tolerant=True)
     one, two = (needed(plan, n * slices, threads) for n in (1, 2))
     there = SHARE * (host_limit().nbytes - used()[0]) / ranks - one
     return 1 + max(0, int(there / (two - one + more)))

@@ -10,7 +10,6 @@ import numpy as np
 
 from petabatch.engine.assembly import Assembly
 from petabatch.engine.pool import Made, Pool
-from petabatch.errors import NonFiniteError
 from petabatch.network.slices import coordinates_of_slices
 from petabatch.parallel.comm import Comm, Serial
 from petabatch.parallel.cores import lane_threads
@@ -133,12 +132,10 @@ class Items(Experiment):
         numbers = np.array(made.numbers)
         points = Points.of(numbers, {SLICE: numbers})
         if not made.records:
-            (error,) = made.failures
-            assert error is not None
-            return failed(points, self.layout, error)
-        stopped = {
-            place: error for place, error in enumerate(made.failures) if isinstance(error, NonFiniteError)
-        }
+            (failure,) = made.failures
+            assert failure is not None
+            return failed(points, self.layout, failure)
+        stopped = {place: one for place, one in enumerate(made.failures) if one is not None}
         return taken(points, self.layout, made.records, stopped)
 
 

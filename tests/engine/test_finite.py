@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,6 +14,7 @@ import petabatch
 from petabatch import in_memory
 from petabatch.connections import Conv, Identity
 from petabatch.engine.engine import Engine
+from petabatch.engine.failure import Failure
 from petabatch.engine.finite import Watch
 from petabatch.errors import NonFiniteError, ParamsError
 from petabatch.layers import LCA, ConductanceLIF, Constant, LeakyIntegrator, Linear, Quotient
@@ -223,3 +225,23 @@ def test_what_constants_alone_drive_out_of_bounds_is_refused_before_the_run(
     with pytest.raises(ParamsError, match="do not stay finite") as refused:
         build(network)
     assert [problem.key for problem in refused.value.problems] == ["layers.layer"]
+
+
+def test_a_slice_that_stops_has_the_patches_of_the_weights_that_it_kept() -> None:
+    see = Conv(pre="one", post="code", patch=(2, 2), mode="shared", init=GivenWeights(data=0.5))
+    net = Network(
+        run=Run(batch=2, display=5, displays=2),
+        layers={"one": Constant(shape=(4, 4, 1), value=1.0), "code": LCA(shape=(2, 2, 3), threshold=0.1)},
+        connections={"see": see},
+    )
+    engine = Engine(replace(schedule(build(net)), tolerant=True), Serial(), 1)
+    engine.start()
+    patches = engine.state.arrays["connections/see/patches"]
+    expected = patches.copy()
+    assert expected.all()
+    next(engine.run())
+    engine.state.arrays["connections/see/weights"][...] = 7.0
+    patches[...] = 7.0
+    engine.lanes[1].stop(Failure("the patches are others", 5))
+    assert (patches[0] == 7.0).all()
+    assert patches[1].tobytes() == expected[1].tobytes()

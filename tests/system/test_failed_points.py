@@ -2,20 +2,82 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
+from copy import deepcopy
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from petabatch import results, simulation
-from petabatch.errors import ArgumentError, StoppedEarly
+from petabatch import in_memory, results, simulation
+from petabatch.errors import ArgumentError, NonFiniteError, PartError, StoppedEarly
 from petabatch.results import Results
 from petabatch.session import RunSession
 from petabatch.storage.checkpoint import load_checkpoint
+from petabatch.storage.wave import SavedWave
+from petabatch.waves import checkpoints
+from petabatch.waves.checkpoints import WaveCheckpoints
 from support.commands import Command, alone, set_all
 
 STRENGTHS = "sweep.connections.recon_to_error.strength=[1.0, -80.0, 0.5]"
 SETTINGS = ("connections.dictionary.learn.every='never'", "run.displays=3", "run.display=400", STRENGTHS)
+
+
+STRENGTH = "sweep.connections.recon_to_error.strength"
+LONG = (
+    *("connections.dictionary.learn.every='never'", "run.displays=9", "run.display=20", "checkpoint.keep=19"),
+    f"{STRENGTH}=[1.0, -4.0, 0.5]",
+)
+"""A run in which the numbers of a point grow for some displays before they are no longer finite."""
+SHARED = ("connections.dictionary.mode='shared'",)
+SELDOM = ("output.layers.V1.every='2 displays'",)
+"""Potentials are brought up to date at the end of some displays alone."""
+MOODY = """
+from typing import Literal
+
+import numpy as np
+from petabatch.layers import LCA
+from petabatch.spec.parts import Probe, Source
+
+
+class Moody(Source):
+    type: Literal["moody"] = "moody"
+    last: float = 99.0
+
+    def open(self, shape, batch, seed):
+        def read(number, item):
+            if item >= self.last:
+                raise OSError("the camera is off")
+            return np.random.default_rng([number, item]).normal(size=shape).astype(np.float32)
+
+        return read
+
+
+class Touchy(Probe):
+    type: Literal["touchy"] = "touchy"
+    limit: float = 99.0
+
+    def layers(self):
+        return ("V1",)
+
+    def quantities(self):
+        return {"largest": "of the code"}
+
+    def measure(self, read, xp):
+        if read.step > self.limit:
+            raise ValueError("beyond the limit")
+        return {"largest": read("V1", "A").max(axis=(1, 2, 3))}
+
+
+class Picky(LCA):
+    type: Literal["picky"] = "picky"
+
+    def update(self, ctx, state, drive, previous, activity):
+        if self.threshold == 0.3 and ctx.step > 5:
+            raise ValueError("no threshold of 0.3, please")
+        super().update(ctx, state, drive, previous, activity)
+"""
 
 
 def recorded(run: Results) -> dict[str, np.ndarray]:
@@ -44,15 +106,15 @@ def test_they_record_what_they_do_in_waves(
     out = small.parent / "batch"
     done = petabatch("run", small, "--out", out, "-q", *set_all(*SETTINGS), ranks=ranks)
     assert done.returncode == 4, done.stderr
-    assert "1 points failed" in done.stderr
+    assert ": 1 point failed; " in done.stderr
     assert "point 1 failed at step 400" in (out / "log.txt").read_text()
     with results.open(out) as run:
         assert (run.status, run.failed, run.steps_reached) == ("done", 1, 1200)
     assert_same(recorded(results.open(out)), in_waves)
     page = petabatch("info", out).stdout
-    assert "display 3 of 3, 1 failed points" in page
+    assert "display 3 of 3, 1 failed point\n" in page
     assert "strength -80: step 400: " in page
-    with pytest.raises(ArgumentError, match="in waves alone"):
+    with pytest.raises(ArgumentError, match=r"this sweep is one batch.*\n.*\n.*\n.*-s sweep.wave=64 --out"):
         simulation.resume(out, mpi=False, quiet=True, retry_failed=True)
 
 
@@ -63,11 +125,14 @@ def test_checkpoints_have_them_and_resumed_runs_leave_them_alone(
     with monkeypatch.context() as patched:
         patched.setattr(RunSession, "_out_of_time", lambda session: session.engine.step >= 800)
         with pytest.raises(StoppedEarly):
-            alone(small, "batch", *SETTINGS)
+            alone(small, "batch", *SETTINGS, "checkpoint.keep=4")
     head = out / "checkpoints" / "step_000000800.h5"
     arrays, meta = load_checkpoint(head, 0, 9)
     assert [[number, step] for number, _, step in meta["failed"]] == [[3, 400], [4, 400], [5, 400]]
-    assert not arrays["layers/V1/V"][3:6].any()
+    begin, _ = load_checkpoint(out / "checkpoints" / "step_000000000.h5", 0, 9)
+    assert begin["layers/image/A"].any()
+    for key, array in begin.items():
+        assert arrays[key][3:6].tobytes() == array[3:6].tobytes(), key
     assert all(np.isfinite(array).all() for array in arrays.values() if array.dtype.kind == "f")
     assert_same(recorded(simulation.resume(out, mpi=False, quiet=True)), in_waves)
 
@@ -86,11 +151,131 @@ def test_a_checkpoint_before_they_are_found_has_their_numbers(
     assert_same(recorded(simulation.resume(out, mpi=False, quiet=True)), in_waves)
 
 
+@pytest.mark.parametrize(
+    "how",
+    [
+        ("run.kernel='lazy'", *SELDOM),
+        ("run.kernel='dense'",),
+        ("run.kernel='array'",),
+        ("run.kernel='dense'", *SHARED, "connections.dictionary.learn.every='display'"),
+        ("run.kernel='lazy'", *SHARED, "connections.dictionary.learn.every='2 displays'", *SELDOM),
+        ("run.kernel='lazy'", "connections.recon_to_error.delay=3", f"{STRENGTH}=[1.0, -40.0, 0.5]"),
+        ("sweep.wave=3", "checkpoint.every=20"),
+    ],
+)
+def test_their_slices_keep_the_state_before_the_display_in_which_they_fail(
+    small: Path, how: Sequence[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Compare with the checkpoint after the last display at whose end a slice was finite."""
+    saved: list[SavedWave] = []
+    monkeypatch.setattr(checkpoints, "_EVERY", 0.0)
+    monkeypatch.setattr(checkpoints, "_PAUSE", 0.0)
+    monkeypatch.setattr(WaveCheckpoints, "save", lambda waves, wave: saved.append(deepcopy(wave)))
+    out = alone(small, "swept", *LONG, *how)
+    if saved:
+        states = {wave.step: wave.arrays for wave in saved}
+        failed = {number: step for number, (_, step) in saved[-1].failures.items()}
+    else:
+        heads = {int(path.stem[5:]): path for path in out.glob("checkpoints/step_?????????.h5")}
+        states = {step: load_checkpoint(head, 0, 9)[0] for step, head in heads.items()}
+        _, meta = load_checkpoint(heads[180], 0, 9)
+        failed = {number: step for number, _, step in meta["failed"]}
+    assert failed.keys() == {3, 4, 5}
+    last = max(states)
+    assert min(failed.values()) > 20
+    assert max(failed.values()) <= last
+    for number, step in failed.items():
+        expected, found = states[step - 20], states[last]
+        assert np.abs(expected["layers/V1/V"][number]).max() > 0
+        for key, array in expected.items():
+            if len(array) == 9:
+                mine, theirs = found[key][number], array[number]
+                if key.endswith("/A"):
+                    theirs = np.broadcast_to(theirs[(step - 20) % len(theirs)], theirs.shape)
+                assert mine.tobytes() == theirs.tobytes(), (number, key)
+
+
+def raising(small: Path, name: str, *settings: str) -> Path:
+    """Run the small network with parts that raise errors."""
+    (small.parent / "moody.py").write_text(MOODY)
+    return alone(small, name, *SETTINGS[:1], "plugins=['moody.py']", *settings)
+
+
+@pytest.mark.parametrize("kernel", ["auto", "array"])
+def test_images_and_probes_that_raise_fail_alone(
+    small: Path, kernel: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = (
+        "layers.image.source={type='moody'}",
+        "probes.touchy={type='touchy', every=5}",
+        f"run.kernel='{kernel}'",
+    )
+    swept = ("sweep.combine='zip'", "sweep.layers.image.source.last=[99.0, 3.0, 0.0, 99.0]",
+             "sweep.probes.touchy.limit=[99.0, 99.0, 99.0, 40.0]")  # fmt: skip
+    whole = recorded(results.open(raising(small, "whole", *settings)))
+    out = raising(small, "swept", *settings, *swept)
+    with results.open(out) as run:
+        assert run.failed == 3
+        assert run.coordinates["failed"][::3].tolist() == [-1, 31, 0, 45]
+        why = run.attributes["points"]["why"]
+        assert [("the camera is off" in why["1"]), ("the camera" in why["2"]), ("limit" in why["3"])] == [
+            True
+        ] * 3
+        series = run["probes/energy/total"]
+        for point, step in ((1, 31), (2, 0), (3, 45)):
+            mine = series[...][:, 3 * point : 3 * point + 3]
+            assert np.isnan(mine[series.steps >= step]).all()
+            assert np.array_equal(
+                mine[series.steps < step], whole["probes/energy/total"][series.steps < step]
+            )
+        assert series[...][:, :3].tobytes() == whole["probes/energy/total"].tobytes()
+    waves = recorded(results.open(raising(small, "waves", *settings, *swept, "sweep.wave=4")))
+    assert_same(recorded(results.open(out)), waves)
+    with monkeypatch.context() as patched:
+        patched.setattr(RunSession, "_out_of_time", lambda session: session.engine.step >= 20)
+        with pytest.raises(StoppedEarly):
+            raising(small, "resumed", *settings, *swept)
+    again = simulation.resume(small.parent / "resumed", mpi=False, quiet=True)
+    assert_same(recorded(again), waves)
+
+
+@pytest.mark.parametrize("ranks", [0, pytest.param(2, marks=pytest.mark.mpi)])
+def test_first_images_that_no_point_has_are_refused(small: Path, petabatch: Command, ranks: int) -> None:
+    (small.parent / "moody.py").write_text(MOODY)
+    for last, code in (("[0.0, -1.0]", 1), ("[0.0, 99.0]", 4)):
+        settings = (*SETTINGS[:1], "plugins=['moody.py']", "layers.image.source={type='moody'}")
+        swept = f"sweep.layers.image.source.last={last}"
+        out = small.parent / f"out{code}"
+        done = petabatch("run", small, "--out", out, "-q", *set_all(*settings, swept), ranks=ranks)
+        assert done.returncode == code, done.stderr
+        if code == 1:
+            assert "the camera is off" in done.stderr
+            assert not out.exists()
+        else:
+            assert results.open(out).coordinates["failed"].tolist() == [0, 0, 0, -1, -1, -1]
+
+
+@pytest.mark.parametrize(
+    ("threshold", "named"),
+    [("[0.3, 0.4, 0.3]", "this is one of the points 0, 2"), ("[0.4, 0.3, 0.4]", "this is point 1\n")],
+)
+def test_an_update_that_raises_names_the_points_and_the_waves(
+    small: Path, threshold: str, named: str
+) -> None:
+    settings = ("layers.V1.type='picky'", f"sweep.layers.V1.threshold={threshold}")
+    with pytest.raises(PartError, match=r"no threshold of 0\.3") as ended:
+        raising(small, "out", *settings)
+    assert named in str(ended.value)
+    assert "hint:     sweep.wave = 64" in str(ended.value)
+    failed = results.open(raising(small, "waves", *settings, "sweep.wave=3")).coordinates["failed"][::3]
+    assert (failed >= 0).tolist() == [one == 0.3 for one in json.loads(threshold)]
+
+
 def test_a_run_that_starts_from_theirs_is_told(small: Path, caplog: pytest.LogCaptureFixture) -> None:
     first = alone(small, "first", *SETTINGS)
     with caplog.at_level("WARNING", "petabatch"):
         alone(small, "second", *SETTINGS[:1], "run.displays=4", *SETTINGS[2:], f"run.start_from={first}")
-    assert "slices 3, 4, 5 had failed there" in caplog.text
+    assert "slices 3, 4, 5 had failed there, and begin from their last finite state" in caplog.text
 
 
 def test_without_a_sweep_they_end_the_run(small: Path, petabatch: Command) -> None:
@@ -98,3 +283,9 @@ def test_without_a_sweep_they_end_the_run(small: Path, petabatch: Command) -> No
     done = petabatch("run", small, "--out", small.parent / "one", "-q", *set_all(*settings))
     assert done.returncode == 1
     assert "is no longer finite at step 400" in done.stderr
+
+
+def test_in_memory_they_end_the_run_with_their_number(small: Path) -> None:
+    with pytest.raises(NonFiniteError, match="of slice 3 is no longer finite") as ended:
+        in_memory.run(simulation.read(small, SETTINGS))
+    assert "note:     this is point 1\n    hint:     petabatch.sweep yields" in str(ended.value)

@@ -13,6 +13,7 @@ from petabatch.engine.state import State
 from petabatch.errors import ResourceError
 from petabatch.kernels.cuda.device import Device
 from petabatch.network.graph import Graph
+from petabatch.network.last_finite import NAME
 from petabatch.sizes import size_text
 from petabatch.variable import Array, host
 
@@ -31,13 +32,13 @@ class DeviceArrays:
 
     def __init__(self, host: State, device: Device) -> None:
         self.host, self.xp = host, device.xp
-        slices = host.hi - host.lo
-        fits = min(slices, _LONGEST, int(_SHARE * device.free() / slice_bytes(host.graph)))
+        slices, each = host.hi - host.lo, slice_bytes(host.graph) + _kept_bytes(host)
+        fits = min(slices, _LONGEST, int(_SHARE * device.free() / each))
         if fits < 1:
             raise ResourceError(
                 "one slice of this network does not fit in the memory of the GPU\n"
                 f"    found:    {size_text(device.free())} free\n"
-                f"    expected: {size_text(slice_bytes(host.graph))} for the arrays of a slice\n"
+                f"    expected: {size_text(each)} for the arrays of a slice\n"
                 "    hint:     --device cpu, or a smaller layer"
             )
         count = -(-slices // fits)
@@ -118,6 +119,13 @@ class DeviceArrays:
 
     def _own(self, key: str) -> bool:
         return self.host.variables[key].per == "slice"
+
+
+def _kept_bytes(state: State) -> int:
+    """Return the memory in which a slice keeps its last finite state."""
+    precision = state.graph.network.run.precision
+    kept = (one for key, one in state.variables.items() if key.startswith(f"{NAME}/") and not one.on_host)
+    return sum(one.nbytes(precision) for one in kept)
 
 
 def slice_bytes(graph: Graph) -> int:

@@ -32,6 +32,8 @@ class Binding:
     backend: Backend
     lanes: slice
     """Their places among the slices of the rank."""
+    slices: range
+    """Their numbers in the batch."""
 
 
 @dataclass(frozen=True)
@@ -115,6 +117,9 @@ class Stepper(ABC):
 
     def state_changed(self) -> None:
         """Go on from the arrays, which have been changed after `materialise`."""
+
+    def restored(self) -> None:
+        """Go on from the arrays, which are those of an earlier step, without `materialise`."""
 
     def products(
         self,

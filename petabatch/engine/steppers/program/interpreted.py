@@ -74,6 +74,7 @@ class _Update:
         self._gathers = [] if drives else [bound.signals.drive(name) for bound in bounds]
         self._arrived = [some.array for some in drives]
         numbers = tuple(bound.ctx.slices[0] for bound in bounds)
+        self._slices = [bound.slices.start for bound in bounds]
         self._ctx = replace(first.ctx, slices=numbers, layer=name)
         network = {key: whole[key] for key in _keys(whole, name) if key not in mine}
         arrays = {**network, **{key: some.array for key, some in (read | mine).items()}}
@@ -93,7 +94,11 @@ class _Update:
             for key, copy in self._copies.items():
                 copy[...] = self._originals[key]
             self._alone(replace(ctx, slices=ctx.slices[-1:]))
-        self._operate(ctx)
+        try:
+            self._operate(ctx)
+        except PartError as error:
+            error.slices = self._slices
+            raise
         if compared:
             self._compare(ctx)
         for some in self._mine.values():

@@ -1,0 +1,25 @@
+"""The failure of a slice of a sweep: why it has stopped, and in which step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from petabatch.errors import InputError, NonFiniteError, ParamsError, PartError, PetabatchError
+
+OF_A_SLICE = (ParamsError, InputError, PartError, NonFiniteError)
+"""Errors that the values or the images of a slice may cause."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a slice has stopped."""
+
+    why: str
+    step: int
+
+    @classmethod
+    def of(cls, error: PetabatchError, step: int) -> Failure:
+        """Return the failure that an error in `step` causes."""
+        if isinstance(error, NonFiniteError) and error.variable:
+            return cls(f"{error.variable} is no longer finite", error.step)
+        return cls(" ".join(str(error).split()), step)

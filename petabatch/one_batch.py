@@ -1,0 +1,63 @@
+"""Sweeps in one batch: where points fail alone, and what is said where one ends the run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from petabatch.engine.assembly import Assembly
+from petabatch.engine.failure import OF_A_SLICE
+from petabatch.errors import ArgumentError
+from petabatch.spec.load import Loaded
+from petabatch.spec.network import Network
+
+_NAMED = 5
+"""Points that are named."""
+_WAVE = 64
+"""Points of a wave in what is to be typed."""
+_IN_WAVES = f"sweep.wave = {_WAVE} makes the points in waves, where one with an error fails alone"
+
+
+def tolerant(assembly: Assembly) -> Assembly:
+    """Return the assembly of a run in which points of a sweep fail alone: where each slice is on one rank."""
+    network = assembly.network
+    return assembly.planned(tolerant=network.sweep is not None and not network.parallel.split)
+
+
+@contextmanager
+def points_named(network: Network, how: str = _IN_WAVES) -> Iterator[None]:
+    """Say of an error that ends a sweep which point has caused it, and `how` the others would go on."""
+    try:
+        yield
+    except OF_A_SLICE as error:
+        if network.sweep is not None:
+            points = sorted({number // network.run.batch for number in error.slices})
+            if network.parallel.split:
+                how = "points fail alone where ranks do not share slices"
+            error.args = (f"{error}{_note(points)}\n    hint:     {how}", *error.args[1:])
+        raise
+
+
+def _note(points: Sequence[int]) -> str:
+    """Return the line that names the points that may have caused an error."""
+    if not points:
+        return ""
+    more = f" and {len(points) - _NAMED} more" if len(points) > _NAMED else ""
+    several = "one of the points" if len(points) > 1 else "point"
+    return f"\n    note:     this is {several} {', '.join(map(str, points[:_NAMED]))}{more}"
+
+
+def no_retry(path: Path, loaded: Loaded) -> ArgumentError:
+    """Return the error of a run whose failed points cannot be made again, with what to type instead."""
+    if loaded.network.sweep is None:
+        return ArgumentError("retry_failed", "this run has no sweep", path, "a sweep in waves")
+    waves = f"{path}-waves"
+    return ArgumentError(
+        "retry_failed",
+        "this sweep is one batch, whose points make their steps and are recorded together",
+        path,
+        "a sweep in waves",
+        f"the same `petabatch run` with `-s sweep.wave={_WAVE} --out {waves}`, and then "
+        f"`petabatch resume {waves} --retry-failed`",
+    )

@@ -1,0 +1,65 @@
+"""Points of a sweep in one batch that fail on an emulated GPU: alone, and with their last finite state."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from petabatch import results, simulation
+from petabatch.engine import assembly
+from petabatch.engine.gpu.arrays import DeviceArrays, slice_bytes
+from petabatch.network.build import build
+from petabatch.network.slices import sliced
+from petabatch.storage.checkpoint import load_checkpoint
+from petabatch.waves import run as runs
+from support.commands import alone
+from support.gpu_emulation import COMPILER, NO_COMPILER, EmulatedGpu
+
+pytestmark = pytest.mark.skipif(COMPILER is None, reason=NO_COMPILER)
+
+SETTINGS = (
+    *("connections.dictionary.learn.every='never'", "run.displays=4", "run.display=20", "checkpoint.keep=19"),
+    "sweep.connections.image_to_error.strength=[1.0, 1e30, 0.5]",
+)
+
+
+@pytest.mark.parametrize(("kernel", "fit"), [("display", 9), ("step", 9), ("array", 9), ("step", 4)])
+def test_they_fail_alone(small: Path, kernel: str, fit: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    images = np.load(small.parent / "images.npy")
+    images[3:] *= 1e10  # those of the second display
+    np.save(small.parent / "images.npy", images)
+    loaded = simulation.read(small, SETTINGS)
+    each = slice_bytes(build(sliced(loaded.network, 0)))
+    kept = sum(
+        v.nbytes("float32") for v in build(sliced(loaded.network, 0)).variables.values() if v.checkpoint
+    )
+    device = EmulatedGpu((fit + 0.5) * (each + kept) / 0.85)
+    windows: list[int] = []
+    made = DeviceArrays.__init__
+
+    def noted(self: DeviceArrays, *found: object) -> None:
+        made(self, *found)  # type: ignore[arg-type]
+        windows.append(len(self.windows))
+
+    monkeypatch.setattr(DeviceArrays, "__init__", noted)
+    monkeypatch.setattr(assembly, "choose", lambda wanted, _: device if wanted.run.device == "gpu" else None)
+    monkeypatch.setattr(runs, "require", lambda: None)
+    out = alone(small, "gpu", *SETTINGS, "run.device='gpu'", f"run.kernel='{kernel}'")
+    assert windows == [1 if fit == 9 else 3]
+    with results.open(out) as run, results.open(alone(small, "cpu", *SETTINGS)) as expected:
+        assert run.coordinates["failed"][::3].tolist() == [-1, 40, -1]
+        sound = [0, 1, 2, 6, 7, 8]
+        for name in ("layers/V1/A", "probes/energy/total"):
+            mine, theirs = run[name][...], expected[name][...]
+            assert np.isnan(mine[-1, 3:6]).all()
+            scale = np.abs(theirs[:, sound]).max()
+            np.testing.assert_allclose(mine[:, sound], theirs[:, sound], rtol=0, atol=3e-4 * scale)
+    heads = {int(path.stem[5:]): path for path in out.glob("checkpoints/step_?????????.h5")}
+    states = {step: load_checkpoint(head, 0, 9)[0] for step, head in heads.items()}
+    _, meta = load_checkpoint(heads[80], 0, 9)
+    assert [[number, step] for number, _, step in meta["failed"]] == [[3, 40], [4, 40], [5, 40]]
+    before, found = states[20]["layers/V1/V"][3:6], states[80]["layers/V1/V"][3:6]
+    assert np.abs(before).max() > 1e20
+    assert found.tobytes() == before.tobytes()
