@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from petabatch.engine.assembly import Assembly
 from petabatch.engine.failure import OF_A_SLICE
 from petabatch.errors import ArgumentError
 from petabatch.spec.load import Loaded
@@ -19,10 +18,16 @@ _WAVE = 64
 _IN_WAVES = f"sweep.wave = {_WAVE} makes the points in waves, where one with an error fails alone"
 
 
-def tolerant(assembly: Assembly) -> Assembly:
-    """Return the assembly of a run in which points of a sweep fail alone: where each slice is on one rank."""
-    network = assembly.network
-    return assembly.planned(tolerant=network.sweep is not None and not network.parallel.split)
+def fail_alone(network: Network) -> bool:
+    """Return whether slices of a run fail alone: those of a sweep do, where each is on one rank."""
+    return network.sweep is not None and not network.parallel.split
+
+
+def described(network: Network) -> str:
+    """Return what `check` says of a sweep in one batch."""
+    if not fail_alone(network):
+        return "one batch; a point that fails ends the run, since ranks share slices"
+    return "one batch; a point that fails stops alone, unless the update of a layer raises an error"
 
 
 @contextmanager

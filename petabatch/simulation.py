@@ -35,7 +35,7 @@ from petabatch.errors import (
 )
 from petabatch.logs import log, shown, to_file
 from petabatch.network.advice import log_advice
-from petabatch.one_batch import no_retry, points_named, tolerant
+from petabatch.one_batch import fail_alone, no_retry, points_named
 from petabatch.parallel.comm import Comm
 from petabatch.parallel.failure import shared_errors
 from petabatch.parallel.launch import connected
@@ -229,7 +229,7 @@ def resume(
                         raise no_retry(directory.path, loaded)
                     with _refusing(), _inputs_in_place():
                         loaded, assembly = assembled(loaded, comm, threads)
-                        engine = open_engine(loaded, tolerant(assembly))
+                        engine = open_engine(loaded, assembly.planned(tolerant=fail_alone(loaded.network)))
                         evaluation = open_evaluation(engine, loaded)
                 files = of_hosts(comm, loaded.network)
                 if comm.rank == 0:
@@ -257,7 +257,7 @@ def _run(
         return open_results(out)
     with shared_errors(comm):
         loaded, assembly = assembled(loaded, comm, threads)
-        engine = open_engine(loaded, tolerant(assembly))
+        engine = open_engine(loaded, assembly.planned(tolerant=fail_alone(loaded.network)))
         evaluation = open_evaluation(engine, loaded)
         initialise(engine, loaded)
         assert_shared(comm, out.absolute().parent)
