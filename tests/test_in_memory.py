@@ -14,9 +14,11 @@ from petabatch import Simulator, in_memory, plotting
 from petabatch.connections import Conv
 from petabatch.errors import ArgumentError
 from petabatch.layers import LCA, Input
+from petabatch.learning import Hebbian
 from petabatch.sources import Function, ImageArray
-from petabatch.spec.network import Network, Run
+from petabatch.spec.network import Network, Output, Run
 from petabatch.spec.parts import NEVER
+from petabatch.spec.schedule import Every
 from petabatch.weights import L2, Gaussian
 from support.networks import images, lca_network
 
@@ -142,3 +144,21 @@ def test_completion_shows_what_users_need() -> None:
     assert {"layers", "run", "batch"} <= set(dir(lca_network(DATA)))
     assert not [name for name in dir(lca_network(DATA)) if name.startswith(("_", "model_"))]
     assert petabatch.plotting is plotting
+
+
+def test_weights_of_a_slice_are_recorded_at_the_end_although_nothing_else_happens_then() -> None:
+    """The image stays, and the last update is two steps before the end."""
+    learn = Hebbian(error="error", rate=0.001, every=Every(3))
+    net = petabatch.sparse_coding(
+        Input(shape=(12, 16, 3), source=ImageArray(data=DATA[:, 0], crop="top_left"), every=NEVER),
+        LCA(shape=(6, 8, 12), tau=20.0, threshold=0.4),
+        Conv(
+            pre="V1", post="recon", patch=(6, 6), init=Gaussian(), normalize=L2(), mode="shared", learn=learn
+        ),
+        run=Run(batch=2, steps=20, display=50),
+    )
+    found = in_memory.run(net.model_copy(update={"probes": {}, "output": Output()}))
+    recorded = found.recorded["connections/dictionary/weights"]
+    end = found.end.arrays["connections/dictionary/weights"]
+    np.testing.assert_array_equal(recorded[-1], end.reshape(recorded[-1].shape))
+    assert recorded[-1].any()

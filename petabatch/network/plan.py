@@ -316,7 +316,7 @@ class Plan:
             if due is not None:
                 stops.append(due)
         for index, recording in enumerate(self.recordings):
-            due = next_fire(recording.period, step, recording.offset)
+            due = recording.next(step)
             if due is not None and index not in passed:
                 stops.append(due)
         if self.graph.network.run.until is not None:

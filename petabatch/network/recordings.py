@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from petabatch.network import evaluation, until
 from petabatch.network.graph import Graph
 from petabatch.spec.network import SPIKES, Network
-from petabatch.spec.schedule import fires
+from petabatch.spec.schedule import fires, next_fire
 from petabatch.variable import Stream
 
 _COLUMNS = (
@@ -55,6 +55,11 @@ class Recording:
     def due(self, step: int) -> bool:
         """Return whether the stream is recorded at the end of `step`."""
         return step in self.also or (step > 0 and fires(self.period, step, self.offset))
+
+    def next(self, step: int) -> int | None:
+        """Return the next step after `step` at whose end the stream is recorded, None if there is none."""
+        due = next_fire(self.period, step, self.offset)
+        return min((*([] if due is None else [due]), *(one for one in self.also if one > step)), default=None)
 
     def steps(self, first: int, last: int) -> list[int]:
         """Return the steps first .. last at whose end the stream is recorded."""

@@ -15,3 +15,5 @@ def test_the_steps_of_a_stretch_are_those_at_which_a_stream_is_due() -> None:
         one = Recording(STREAM, period, "layers/V1/A", offset, also)
         for first, last in product((0, 1, 3, 8), (0, 1, 5, 12, 20)):
             assert one.steps(first, last) == [step for step in range(first, last + 1) if one.due(step)]
+            following = [step for step in range(first + 1, 50) if one.due(step)]
+            assert one.next(first) == (following[0] if following else None)

@@ -28,6 +28,8 @@ from support.random_networks.values import NOT_DRAWN
 
 EVERY = 20
 """Networks after which the campaign is stored."""
+ACTING = 0.5
+"""Share of the time in which words are taken back, to see whether they act."""
 
 
 def report(campaign: Campaign) -> Iterator[str]:
@@ -59,7 +61,7 @@ def main() -> int:
     folder = asked.folder or Path(tempfile.mkdtemp())
     folder.mkdir(parents=True, exist_ok=True)
     kept = folder / "campaign.pickle"
-    campaign = pickle.loads(kept.read_bytes()) if kept.exists() else Campaign(folder, asked.seed)
+    campaign = pickle.loads(kept.read_bytes()) if kept.exists() else Campaign(folder, asked.seed, ACTING)
     begin, wrong = time.monotonic(), 0
     for part in range(campaign.counts["networks"] + EVERY, asked.networks + EVERY, EVERY):
         for line in campaign.go(min(part, asked.networks), begin + asked.seconds):
