@@ -20,7 +20,7 @@ from petabatch.spec.network import Network, Output, Run
 from petabatch.spec.parts import NEVER
 from petabatch.spec.schedule import Every
 from petabatch.weights import L2, Gaussian
-from support.networks import images, lca_network
+from support.networks import GivenImages, images, lca_network
 
 DATA = images(2)
 
@@ -147,10 +147,10 @@ def test_completion_shows_what_users_need() -> None:
 
 
 def test_weights_of_a_slice_are_recorded_at_the_end_although_nothing_else_happens_then() -> None:
-    """The image stays, and the last update is two steps before the end."""
+    """The image stays and is not recorded, and the last update is two steps before the end."""
     learn = Hebbian(error="error", rate=0.001, every=Every(3))
     net = petabatch.sparse_coding(
-        Input(shape=(12, 16, 3), source=ImageArray(data=DATA[:, 0], crop="top_left"), every=NEVER),
+        Input(shape=(12, 16, 3), source=GivenImages(data=DATA), every=NEVER),
         LCA(shape=(6, 8, 12), tau=20.0, threshold=0.4),
         Conv(
             pre="V1", post="recon", patch=(6, 6), init=Gaussian(), normalize=L2(), mode="shared", learn=learn
