@@ -106,9 +106,11 @@ def gathered(network: Network) -> list[int]:
     for name, share in shares(network).items():
         c = network.connections[name]
         one = c.pre, c.carries, c.delay, c.feedback
-        if share.completes or (share.gathers and one not in once):
-            found.append(_nbytes(network, c.post if share.completes else c.pre))
-        once |= {one} if share.gathers else set()
+        if share.gathers and one not in once:
+            once.add(one)
+            found.append(_nbytes(network, c.pre))
+        if share.completes:
+            found.append(_nbytes(network, c.post))
     return found
 
 

@@ -13,6 +13,7 @@ from petabatch.layers import LCA, Input, LeakyIntegrator, Linear
 from petabatch.learning import Hebbian
 from petabatch.network.build import build
 from petabatch.network.method import choose
+from petabatch.network.shares import gathered, shares
 from petabatch.spec.network import ConnectionOutput, LayerOutput, Network
 from petabatch.spec.parts import Connection, Layer
 from petabatch.spec.schedule import STEP
@@ -52,9 +53,11 @@ def agrees(whole: Network, parts: dict[str, int], tolerance: float = 2e-5) -> di
     But for what lazily evaluated codes keep beside V: partial sums are no drives that can be filtered.
     """
     alone, state = of_ranks(whole)
-    found, gathered = of_ranks(split(whole, **parts))
+    found, state_of_parts = of_ranks(split(whole, **parts))
     assert_near(alone, found, tolerance)
-    own, others = ({k: v for k, v in one.items() if not k.startswith("lazy/")} for one in (state, gathered))
+    own, others = (
+        {k: v for k, v in one.items() if not k.startswith("lazy/")} for one in (state, state_of_parts)
+    )
     assert_near(own, others, tolerance)
     return alone
 
@@ -190,3 +193,15 @@ def test_some_features_of_the_margin_of_an_image_are_refused() -> None:
     build(whole)
     with pytest.raises(ParamsError, match="given has its image around it"):
         build(split(whole, features=2))
+
+
+def test_what_is_gathered_before_and_after_a_connection_is_counted() -> None:
+    layers: dict[str, Layer] = {"V2": LCA(shape=SHAPE, tau=20.0), "plain": Linear(shape=SHAPE)}
+    connections: dict[str, Connection] = {
+        "a": Conv(pre="V1", post="V2", patch=(3, 3), init=Gaussian()),
+        "c": Clone(pre="V2", post="plain", of="a"),
+    }
+    halves = split(network("dense", layers, connections), features=2)
+    assert shares(halves)["c"].gathers
+    assert shares(halves)["c"].completes
+    assert gathered(halves) == [4 * 18 * 12 * 12] * 3  # V1, V2, and what c delivers
