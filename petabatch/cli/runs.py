@@ -72,10 +72,10 @@ def resume(
     device: Device = None,
     gpus: Gpus = None,
     features: Annotated[
-        int | None, typer.Option(min=1, help="Ranks to split features over (default: unchanged).")
+        int | None, typer.Option(min=1, help="Ranks to split features over (default: as in the params file).")
     ] = None,
     rows: Annotated[
-        int | None, typer.Option(min=1, help="Ranks to split rows over (default: unchanged).")
+        int | None, typer.Option(min=1, help="Ranks to split rows over (default: as in the params file).")
     ] = None,
     changed_input: Annotated[
         bool, typer.Option("--changed-input", help="Resume even if input files have changed.")

@@ -64,7 +64,13 @@ class Interval(Model):
     """Uniform in the value, or in its logarithm."""
 
     @model_validator(mode="after")
-    def _has_a_logarithm(self) -> Interval:
+    def _is_in_order(self) -> Interval:
+        if self.low > self.high:
+            raise PydanticCustomError(
+                "interval_order",
+                "the lower bound is above the upper one",
+                {"got": f"low = {self.low:g}, high = {self.high:g}", "expected": "low at most high"},
+            )
         _check_logarithm(self.spacing, self.low, self.high)
         return self
 
@@ -191,7 +197,7 @@ class Sweep(Model):
             raise PydanticCustomError(
                 "draws",
                 "`draws` says how many points are drawn from intervals",
-                {"got": got, "expected": "both, or neither"},
+                {"got": got, "expected": "an interval { low, high } of a key and `draws`, or neither"},
             )
         for key, given in (("draw", self.draw), ("seed", self.seed)):
             if given is not None and not drawn:

@@ -120,6 +120,7 @@ def test_tables_that_cannot_be_read_name_their_line(small: Path, text: str, mess
         ({"draws": 4, V1: [0.2]}, "says how many points"),
         ({V1: {"low": 0.1, "high": 0.2}}, "says how many points"),
         ({"draws": 4, V1: {"low": 0.0, "high": 0.2, "spacing": "log"}}, "cannot include 0"),
+        ({"draws": 4, V1: {"low": 0.3, "high": 0.2}}, "lower bound is above the upper one"),
         ({"table": {V1: [0.1, 0.2], "layers.V1.tau": [1.0]}}, "columns of the table have different"),
         ({"table": {V1: [0.1, 0.2]}, V1: [1.0]}, "given twice"),
         ({"table": "points.csv"}, "there is no such file"),
