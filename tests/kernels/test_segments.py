@@ -51,7 +51,7 @@ def test_the_order_of_a_sum_does_not_depend_on_what_else_is_added_up() -> None:
 
 def test_no_kernel_adds_up_by_atomic_operations() -> None:
     folder = PACKAGE / "kernels" / "cuda"
-    sources, translated = sorted(folder.glob("*.cu*")), sorted(folder.glob("rows/*.py"))
+    sources, translated = sorted(folder.glob("*.cu*")), sorted(folder.glob("units/*.py"))
     assert len(sources) >= 5
     assert len(translated) >= 6
     for file in (*sources, *translated):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from petabatch.kernels.cpu.program import table as t
-from petabatch.kernels.cpu.program.messages import add_parts, exchange_rows
+from petabatch.kernels.cpu.program.messages import exchange_rows, join_parts
 from petabatch.kernels.messages import PLACES
 
 SLICES, BEFORE, ROWS, AFTER, LENGTH = 2, 1, 4, 2, 3
@@ -98,6 +98,20 @@ def test_parts_are_added_in_the_order_of_ranks_on_all_of_them(rank: int, packed:
     arrays = tables([mine, out, np.stack([own] * SLICES)], [3 if packed else 1, 1, 1])
     arrays[:, 3, 0] = own.ctypes.data
     arrays[:, 3, 1] = own.size
-    add_parts(row(IN=1, OUT=2, LOOKBACK=1, A=3, B=5), arrays, STEP)
+    join_parts(row(IN=1, OUT=2, LOOKBACK=1, A=3, B=5), arrays, STEP)
     assert np.all(out[:, :5] == np.float32(0.0))  # and not 1, which other orders give
     assert np.all(out[:, 5:] == -1)
+
+
+@pytest.mark.parametrize("rank", range(3))
+def test_features_of_parts_are_put_side_by_side_in_the_order_of_ranks(rank: int) -> None:
+    positions, features = 4, 2
+    parts = [random(SLICES, positions * features) for _ in range(3)]
+    out = np.full((SLICES, positions * features * 3 + 1), -1, np.float32)
+    arrays = tables([parts[rank], out, np.stack([own := link(None, *parts)] * SLICES)], [1, 1, 1])
+    arrays[:, 3, 0] = own.ctypes.data
+    arrays[:, 3, 1] = own.size
+    join_parts(row(IN=1, OUT=2, A=3, B=positions * features, C=features), arrays, STEP)
+    expected = np.concatenate([one.reshape(SLICES, positions, features) for one in parts], axis=-1)
+    np.testing.assert_array_equal(out[:, :-1].reshape(expected.shape), expected)
+    assert np.all(out[:, -1] == -1)
