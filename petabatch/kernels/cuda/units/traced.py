@@ -39,10 +39,10 @@ def traced(
     """
     trace = _Trace({"float": "f", "double": "d"}[real])
     state = {name: trace.array(f"a{number}") for number, name in enumerate(variables)}
-    drive = tuple(trace.array(f"d{number}") for number in range(buffers))
+    drive = [trace.array(f"d{number}") for number in range(buffers)]
     previous = trace.array("A")
     activity = previous if one else _Symbol(trace, Value(_UNSET, trace.real))
-    # Neither mapping nor sequence can be given other arrays, which the kernel would not see.
+    # The state is not given other arrays, which the kernel would not see.
     update(_Functions(trace), MappingProxyType(state), drive, previous, activity)
     if not activity.stored or (previous.stored and not one):
         raise Untraced("an activity that is not that of the step")
