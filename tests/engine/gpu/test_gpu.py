@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from petabatch import session, simulation
+from petabatch.cli.networks import check
 from petabatch.engine import assembly
 from petabatch.engine.engine import Engine
 from petabatch.engine.gpu import detect
@@ -253,6 +254,23 @@ def test_a_rank_has_the_gpu_of_its_number_on_its_host(
     gpu = choose(network(device="gpu"), Elsewhere(8 + local_rank, local_rank))
     assert gpu is not None
     assert gpu.uuid == f"GPU-{number}"
+
+
+@pytest.mark.parametrize(
+    ("device", "reason", "said"), [("gpu", "too old", True), ("gpu", None, False), ("cpu", "too old", False)]
+)
+def test_check_says_that_there_is_no_gpu(
+    device: str,
+    reason: str | None,
+    said: bool,
+    small: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(detect, "missing", lambda: reason)
+    check(small, [f"run.device={device}"])
+    shown = " ".join(capsys.readouterr().out.split())
+    assert ("note no GPU is found, and `run` refuses it here: too old" in shown) == said
 
 
 def test_ranks_of_a_command_are_started_without_the_option_that_asked_for_them() -> None:

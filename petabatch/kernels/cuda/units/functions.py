@@ -1,4 +1,4 @@
-"""The functions that row functions may call, in CUDA."""
+"""Functions of Python, `math` and numpy in CUDA, for row functions and updates on arrays."""
 
 from __future__ import annotations
 
@@ -64,7 +64,8 @@ _SAME = {
     "copysign": "copysign", "fmod": "fmod", "pow": "power", "fabs": "fabs",
 }  # fmt: skip
 """Functions of the C library and of `math`, with numpy's names."""
-_LESS, _MORE = _several(_text("{0} < {1} ? {0} : {1}")), _several(_text("{0} > {1} ? {0} : {1}"))
+_MINIMUM = _several(_text("{1} < {0} || {1} != {1} ? {1} : {0}"))
+_MAXIMUM = _several(_text("{1} > {0} || {1} != {1} ? {1} : {0}"))
 
 FUNCTIONS: dict[Hashable, Callable[..., Value]] = {
     **{getattr(math, name): _plain(name) for name in _SAME},
@@ -86,13 +87,14 @@ FUNCTIONS: dict[Hashable, Callable[..., Value]] = {
     np.isfinite: _text("isfinite({0})", "b"),
     abs: _text("{0} < 0 ? -{0} : {0}"),
     np.abs: _text("{0} < 0 ? -{0} : {0}"),
-    min: _LESS,
-    max: _MORE,
-    np.minimum: _several(_text("{0} < {1} || {0} != {0} ? {0} : {1}")),
-    np.maximum: _several(_text("{0} > {1} || {0} != {0} ? {0} : {1}")),
-    np.clip: lambda x, a, b: _LESS(_MORE(x, a), b),
+    # The first number stays unless another is beyond it: so does a NaN that is first, and no other.
+    min: _several(_text("{1} < {0} ? {1} : {0}")),
+    max: _several(_text("{1} > {0} ? {1} : {0}")),
+    np.minimum: _MINIMUM,  # a NaN at any place
+    np.maximum: _MAXIMUM,
+    np.clip: lambda x, a, b: _MINIMUM(_MAXIMUM(x, a), b),
     np.square: _text("{0} * {0}"),
-    np.sign: _text("{0} > 0 ? 1 : {0} < 0 ? -1 : 0"),
+    np.sign: _text("{0} > 0 ? 1 : {0} < 0 ? -1 : {0} == 0 ? 0 : {0}"),
     np.where: _where,
 }
 """By the function of Python; each returns a call of the given numbers."""

@@ -8,15 +8,18 @@ the layer become constants of the slice, so that layers that differ in them alon
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from petabatch.kernels.cuda.units.functions import FUNCTIONS
 from petabatch.kernels.cuda.units.source import Body
-from petabatch.kernels.cuda.units.values import TYPES, Value, cast, common
+from petabatch.kernels.cuda.units.values import TYPES, Value, cast
 
 _SIGNS = {np.add: "+", np.subtract: "-", np.multiply: "*", np.divide: "/", np.true_divide: "/"}
+_UNSET = "(unset)"
+"""The value of an activity before the update sets it: its array holds what an earlier step left there."""
 
 Update = Callable[[Any, Mapping[str, Any], Sequence[Any], Any, Any], None]
 """Of an array module, state, inputs, activity of the step before, and activity, as `Layer.update`."""
@@ -38,9 +41,9 @@ def traced(
     state = {name: trace.array(f"a{number}") for number, name in enumerate(variables)}
     drive = [trace.array(f"d{number}") for number in range(buffers)]
     previous = trace.array("A")
-    activity = previous if one else trace.array("A")
-    activity.stored = False
-    update(_Functions(trace), state, drive, previous, activity)
+    activity = previous if one else _Symbol(trace, Value(_UNSET, trace.real))
+    # The state is not given other arrays, which the kernel would not see.
+    update(_Functions(trace), MappingProxyType(state), drive, previous, activity)
     if not activity.stored or (previous.stored and not one):
         raise Untraced("an activity that is not that of the step")
     ends = [(f"a{number}", symbol) for number, symbol in enumerate(state.values())]
@@ -65,6 +68,8 @@ class _Trace:
 
     def kept(self, value: Value) -> _Symbol:
         """Return the symbol of a result."""
+        if _UNSET in value.text:
+            raise Untraced("an activity that is read before it is set")
         name, self._names = f"t{self._names}", self._names + 1
         self.lines.append(f"const {TYPES[value.kind]} {name} = {value.text};")
         return _Symbol(self, Value(name, value.kind))
@@ -84,13 +89,16 @@ class _Trace:
         """The type of arrays."""
         return np.dtype({"f": np.float32, "d": np.float64}[self.real])
 
-    def arithmetic(self, sign: str, a: Any, b: Any) -> _Symbol:
-        """Return the symbol of a sum, a difference, a product or a quotient."""
-        x, y = self.value(a), self.value(b)
-        kind = common(x, y)
-        if kind != self.real:
+    def numbers(self, operands: Sequence[Any]) -> list[Value]:
+        """Return operands in the type of arrays; without an array of numbers numpy computes in another."""
+        if not any(isinstance(one, _Symbol) and one.value.kind == self.real for one in operands):
             raise Untraced("arithmetic with truth values alone")
-        return self.kept(Value(f"{cast(x, kind)} {sign} {cast(y, kind)}", kind))
+        return [Value(cast(one, self.real), self.real) for one in map(self.value, operands)]
+
+    def arithmetic(self, sign: str, *operands: Any) -> _Symbol:
+        """Return the symbol of a sum, a difference, a product or a quotient."""
+        x, y = self.numbers(operands)
+        return self.kept(Value(f"{x.text} {sign} {y.text}", self.real))
 
     def comparison(self, sign: str, a: Any, b: Any) -> _Symbol:
         """Return the symbol of a comparison."""
@@ -113,12 +121,12 @@ def _binary(kind: str, sign: str, swapped: bool = False) -> Callable[[Any, Any],
     return operate
 
 
-def _in_place(sign: str) -> Callable[[Any, Any], Any]:
-    def operate(self: _Symbol, other: Any) -> _Symbol:
-        self.assign(self.trace.arithmetic(sign, self, other))
+def _in_place(operate: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    def change(self: _Symbol, other: Any) -> _Symbol:
+        self.receive(operate(self, other))
         return self
 
-    return operate
+    return change
 
 
 class _Symbol:
@@ -135,6 +143,12 @@ class _Symbol:
         found = self.trace.value(value)
         self.value = self.trace.kept(Value(cast(found, self.value.kind), self.value.kind)).value
         self.stored = True
+
+    def receive(self, result: _Symbol) -> None:
+        """Become the result of an operation, which numpy stores in arrays of its type."""
+        if result.value.kind != self.value.kind:
+            raise Untraced("a result in an array of another type")
+        self.assign(result)
 
     @property
     def dtype(self) -> np.dtype:
@@ -160,11 +174,16 @@ class _Symbol:
     def __bool__(self) -> bool:
         raise Untraced("a decision by the number of a unit")
 
-    __add__, __radd__, __iadd__ = _binary("arithmetic", "+"), _binary("arithmetic", "+", True), _in_place("+")
-    __sub__, __rsub__, __isub__ = _binary("arithmetic", "-"), _binary("arithmetic", "-", True), _in_place("-")
-    __mul__, __rmul__, __imul__ = _binary("arithmetic", "*"), _binary("arithmetic", "*", True), _in_place("*")
+    def __array__(self, *_: Any, **__: Any) -> np.ndarray:
+        raise Untraced("a function of numpy, which is not that of the array module")
+
+    def __reduce_ex__(self, _: Any) -> str:
+        raise Untraced("a copy by Python")
+
+    __add__, __radd__ = _binary("arithmetic", "+"), _binary("arithmetic", "+", True)
+    __sub__, __rsub__ = _binary("arithmetic", "-"), _binary("arithmetic", "-", True)
+    __mul__, __rmul__ = _binary("arithmetic", "*"), _binary("arithmetic", "*", True)
     __truediv__, __rtruediv__ = _binary("arithmetic", "/"), _binary("arithmetic", "/", True)
-    __itruediv__ = _in_place("/")
     __lt__, __le__ = _binary("comparison", "<"), _binary("comparison", "<=")
     __gt__, __ge__ = _binary("comparison", ">"), _binary("comparison", ">=")
     __eq__, __ne__ = _binary("comparison", "=="), _binary("comparison", "!=")
@@ -176,8 +195,14 @@ class _Symbol:
             raise Untraced("a power")
         return self.trace.arithmetic("*", self, self)
 
+    # Without these, Python would give the name to the result, and the array would keep its numbers.
+    __iadd__, __isub__, __imul__ = _in_place(__add__), _in_place(__sub__), _in_place(__mul__)
+    __itruediv__, __ipow__ = _in_place(__truediv__), _in_place(__pow__)
+    __iand__, __ior__ = _in_place(__and__), _in_place(__or__)
+
     def __neg__(self) -> _Symbol:
-        return self.trace.kept(Value(f"-{cast(self.value, self.trace.real)}", self.trace.real))
+        (value,) = self.trace.numbers([self])
+        return self.trace.kept(Value(f"-{value.text}", value.kind))
 
     def __invert__(self) -> _Symbol:
         if self.value.kind != "b":
@@ -199,14 +224,27 @@ class _Functions:
         if known not in _SIGNS and known not in FUNCTIONS:
             raise Untraced(f"the function {name}")
 
-        def call(*operands: Any, out: _Symbol | None = None) -> _Symbol:
-            if known in _SIGNS:
-                made = self._trace.arithmetic(_SIGNS[known], *operands)
-            else:
-                made = self._trace.kept(FUNCTIONS[known](*map(self._trace.value, operands)))
+        def call(*operands: Any, out: _Symbol | None = None) -> Any:
+            made = self._called(known, name, operands)
             if out is None:
                 return made
-            out.assign(made)
+            if known is np.where or not isinstance(made, _Symbol):
+                raise Untraced(f"a result of {name} in an array")
+            out.receive(made)
             return out
 
         return call
+
+    def _called(self, known: Any, name: str, operands: Sequence[Any]) -> Any:
+        if len(operands) != getattr(known, "nin", 3):  # one more would be `out`
+            raise Untraced(f"{name} with {len(operands)} arguments")
+        if not any(isinstance(one, _Symbol) for one in operands):
+            return known(*operands)
+        if known in _SIGNS:
+            return self._trace.arithmetic(_SIGNS[known], *operands)
+        if known is np.where:
+            condition, *both = operands
+            given = [self._trace.value(condition), *self._trace.numbers(both)]
+        else:
+            given = self._trace.numbers(operands)
+        return self._trace.kept(FUNCTIONS[known](*given))
