@@ -150,7 +150,8 @@ class RunSession:
         engine.collect()
         if not engine.plan.tolerant:
             state.assert_finite(engine.step)
-        arrays = engine.features.whole(state.saved())
+        saved = engine.saved()
+        arrays = engine.features.whole(saved)
         if not engine.features.writes:
             return
         with self._writing():
@@ -158,7 +159,7 @@ class RunSession:
                 self.directory,
                 engine.step,
                 arrays,
-                {key for key in state.saved() if state.variables[key].per == "slice"},
+                {key for key in saved if state.variables[key].per == "slice"},
                 {"step": engine.step, **self.failed.meta},
                 lo=state.lo,
                 hi=state.hi,

@@ -195,6 +195,60 @@ def test_their_slices_keep_the_state_before_the_display_in_which_they_fail(
                 assert mine.tobytes() == theirs.tobytes(), (number, key)
 
 
+@pytest.mark.parametrize(
+    ("strength", "display", "stop"),
+    [
+        ("[1.0, -4.0, 0.5]", 20, -18),  # large, but finite
+        ("[1.0, -4.0, 0.5]", 20, -20),  # at the end of a display; the sum of squares of V is not finite
+        ("[1.0, -80.0, 0.5]", 400, -100),  # not finite already
+    ],
+)
+@pytest.mark.parametrize("how", [("run.kernel='dense'",), ("run.kernel='lazy'",), ("sweep.wave=3",)])
+def test_resumed_they_end_with_the_same_state(
+    small: Path, strength: str, display: int, stop: int, how: Sequence[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoints, "_EVERY", 0.0)
+    monkeypatch.setattr(checkpoints, "_PAUSE", 0.0)
+    saved: list[SavedWave] = []
+    save = WaveCheckpoints.save
+
+    def noted(waves: WaveCheckpoints, wave: SavedWave) -> None:
+        saved.append(deepcopy(wave))
+        save(waves, wave)
+        if wave.step == at:
+            raise KeyboardInterrupt
+
+    def last(out: Path) -> tuple[dict[str, np.ndarray], list[int]]:
+        if saved:
+            return dict(saved[-1].arrays), [step for _, step in saved[-1].failures.values()]
+        head = max(out.glob("checkpoints/step_?????????.h5"))
+        arrays, meta = load_checkpoint(head, 0, 9)
+        return arrays, [step for *_, step in meta["failed"]]
+
+    monkeypatch.setattr(WaveCheckpoints, "save", noted)
+    displays = 9 if display == 20 else 3
+    every = "'2 steps'" if display == 20 else "'100 steps'"
+    settings = (
+        *LONG[:1], f"run.displays={displays}", f"run.display={display}", f"{STRENGTH}={strength}",
+        f"checkpoint.every={every}", *how,
+    )  # fmt: skip
+    at = -1
+    expected, failed = last(alone(small, "whole", *settings))
+    at = min(failed) + stop
+    with monkeypatch.context() as patched:
+        patched.setattr(RunSession, "_out_of_time", lambda session: session.engine.step == at)
+        with pytest.raises((StoppedEarly, KeyboardInterrupt)):
+            alone(small, "stopped", *settings)
+    at = -1
+    saved.clear()
+    simulation.resume(small.parent / "stopped", mpi=False, quiet=True)
+    found, again = last(small.parent / "stopped")
+    assert again == failed
+    assert found.keys() == expected.keys()
+    for key, array in expected.items():
+        assert found[key].tobytes() == array.tobytes(), key
+
+
 def raising(small: Path, name: str, *settings: str) -> Path:
     """Run the small network with parts that raise errors."""
     (small.parent / "moody.py").write_text(MOODY)
