@@ -44,12 +44,14 @@ from petabatch.spec.parts import Probe, Source
 class Moody(Source):
     type: Literal["moody"] = "moody"
     last: float = 99.0
+    sound: float = 99.0
 
     def open(self, shape, batch, seed):
         def read(number, item):
             if item >= self.last:
                 raise OSError("the camera is off")
-            return np.random.default_rng([number, item]).normal(size=shape).astype(np.float32)
+            made = np.random.default_rng([number, item]).normal(size=shape).astype(np.float32)
+            return made if item < self.sound else made * np.nan
 
         return read
 
@@ -291,6 +293,21 @@ def test_images_and_probes_that_raise_fail_alone(
             raising(small, "resumed", *settings, *swept)
     again = simulation.resume(small.parent / "resumed", mpi=False, quiet=True)
     assert_same(recorded(again), waves)
+
+
+def test_first_images_that_are_not_finite_fail_alone(small: Path) -> None:
+    settings = ("layers.image.source={type='moody'}", "sweep.layers.image.source.sound=[99.0, 0.0, 1.0]")
+    out = raising(small, "swept", *settings, "checkpoint.keep=9")
+    with results.open(out) as run:
+        assert run.coordinates["failed"][::3].tolist() == [-1, 0, 20]
+        assert run.attributes["points"]["why"]["1"] == "layer image is not finite"
+    arrays, _ = load_checkpoint(out / "checkpoints" / "step_000000000.h5", 0, 9)
+    assert arrays["layers/image/A"][:, 0].any(axis=(1, 2, 3)).tolist() == 3 * [True] + 3 * [False] + 3 * [True]
+    waves = recorded(results.open(raising(small, "waves", *settings, "sweep.wave=2")))
+    assert_same(recorded(results.open(out)), waves)
+    settings = (*settings[:1], "sweep.layers.image.source.sound=[0.0, -1.0]")
+    with pytest.raises(NonFiniteError, match="layer image of slice 5 is not finite at step 0"):
+        raising(small, "none", *settings)
 
 
 @pytest.mark.parametrize("ranks", [0, pytest.param(2, marks=pytest.mark.mpi)])
