@@ -12,6 +12,7 @@ import pytest
 
 from petabatch import in_memory, results, simulation
 from petabatch.errors import ArgumentError, NonFiniteError, PartError, StoppedEarly
+from petabatch.progress import Progress
 from petabatch.results import Results
 from petabatch.session import RunSession
 from petabatch.storage.checkpoint import load_checkpoint
@@ -340,6 +341,71 @@ def test_an_update_that_raises_names_the_points_and_the_waves(
     assert "hint:     sweep.wave = 64" in str(ended.value)
     failed = results.open(raising(small, "waves", *settings, "sweep.wave=3")).coordinates["failed"][::3]
     assert (failed >= 0).tolist() == [one == 0.3 for one in json.loads(threshold)]
+
+
+COUNTED = """
+[run]
+batch = 1
+steps = 60
+display = 20
+
+[layers.p]
+type = "poisson"
+shape = [1, 1, 50]
+rate = 50.0
+
+[probes.firing]
+type = "strict"
+layer = "p"
+every = 10
+
+[output.layers]
+p = { variables = ["spikes"] }
+"""
+STRICT = """
+from typing import Literal
+
+from petabatch.probes import SpikeStatistics
+
+
+class Strict(SpikeStatistics):
+    type: Literal["strict"] = "strict"
+    until: float = 99.0
+
+    def measure(self, read, xp):
+        if read.step > self.until:
+            raise ValueError("too late")
+        return super().measure(read, xp)
+"""
+
+
+def test_no_event_is_recorded_twice_where_a_probe_raises(tmp_path: Path) -> None:
+    file = tmp_path / "net.toml"
+    file.write_text('plugins = ["strict.py"]\n' + COUNTED)
+    (tmp_path / "strict.py").write_text(STRICT)
+    events = []
+    for name, until in (("sound", "[99.0, 98.0, 97.0]"), ("one", "[99.0, 25.0, 97.0]")):
+        out = alone(file, name, f"sweep.probes.firing.until={until}")
+        with results.open(out) as run:
+            assert run.failed == (name == "one")
+            found = [run.spikes("p", slice=number) for number in range(3)]
+            events.append([np.stack([one.steps, one.units], axis=1) for one in found])
+    for number, (whole, mine) in enumerate(zip(*events, strict=True)):
+        assert len(whole)
+        last = 30 if number == 1 else 60
+        assert np.array_equal(mine, whole[whole[:, 0] <= last]), number
+
+
+def test_the_progress_is_of_slices_that_have_not_failed(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[tuple[int, tuple[str, float] | None]] = []
+    monkeypatch.setattr(Progress, "update", lambda progress, step, total, _: shown.append((step, total)))
+    settings = ("layers.image.source={type='moody'}", "sweep.layers.image.source.last=[99.0, 1.0]")
+    with results.open(raising(small, "out", *settings)) as run:
+        series = run["probes/energy/total"]
+        expected = float(series[-1][:3].mean())
+        assert series.steps[-1] == 60
+    step, total = shown[-1]
+    assert (step, total) == (60, ("energy", pytest.approx(expected, rel=1e-6)))
 
 
 def test_a_run_that_starts_from_theirs_is_told(small: Path, caplog: pytest.LogCaptureFixture) -> None:
