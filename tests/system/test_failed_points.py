@@ -13,6 +13,7 @@ import pytest
 from petabatch import in_memory, results, simulation
 from petabatch.errors import ArgumentError, NonFiniteError, PartError, StoppedEarly
 from petabatch.progress import Progress
+from petabatch.report.information import describe
 from petabatch.results import Results
 from petabatch.session import RunSession
 from petabatch.storage.checkpoint import load_checkpoint
@@ -117,8 +118,10 @@ def test_they_record_what_they_do_in_waves(
     page = petabatch("info", out).stdout
     assert "display 3 of 3, 1 failed point\n" in page
     assert "strength -80: step 400: " in page
-    with pytest.raises(ArgumentError, match=r"this sweep is one batch.*\n.*\n.*\n.*-s sweep.wave=64 --out"):
+    message = r"this sweep is one batch.*\n.*\n.*\n.*-s sweep.wave=64 --out"
+    with pytest.raises(ArgumentError, match=message) as refused:
         simulation.resume(out, mpi=False, quiet=True, retry_failed=True)
+    assert "PosixPath" not in str(refused.value)
 
 
 def test_checkpoints_have_them_and_resumed_runs_leave_them_alone(
@@ -151,6 +154,8 @@ def test_a_checkpoint_before_they_are_found_has_their_numbers(
     arrays, meta = load_checkpoint(out / "checkpoints" / "step_000000300.h5", 0, 9)
     assert "failed" not in meta
     assert not np.isfinite(arrays["layers/V1/V"][3:6]).all()
+    other = alone(small, "other", *settings, f"run.start_from={out}")
+    assert results.open(other).coordinates["failed"].tolist() == [-1] * 3 + [400] * 3 + [-1] * 3
     assert_same(recorded(simulation.resume(out, mpi=False, quiet=True)), in_waves)
 
 
@@ -296,6 +301,15 @@ def test_images_and_probes_that_raise_fail_alone(
     assert_same(recorded(again), waves)
 
 
+def test_info_says_how_many_more_have_failed(small: Path) -> None:
+    first = ", ".join(f"{-number}.0" for number in range(12))
+    swept = f"sweep.layers.image.source.last=[99.0, {first}]"
+    out = raising(small, "out", "layers.image.source={type='moody'}", swept)
+    page = describe(out)
+    assert page.count(": step 0: ") == 10
+    assert " 2 more; the coordinate `failed` has the steps of all\n" in page
+
+
 def test_first_images_that_are_not_finite_fail_alone(small: Path) -> None:
     settings = ("layers.image.source={type='moody'}", "sweep.layers.image.source.sound=[99.0, 0.0, 1.0]")
     out = raising(small, "swept", *settings, "checkpoint.keep=9")
@@ -303,7 +317,8 @@ def test_first_images_that_are_not_finite_fail_alone(small: Path) -> None:
         assert run.coordinates["failed"][::3].tolist() == [-1, 0, 20]
         assert run.attributes["points"]["why"]["1"] == "layer image is not finite"
     arrays, _ = load_checkpoint(out / "checkpoints" / "step_000000000.h5", 0, 9)
-    assert arrays["layers/image/A"][:, 0].any(axis=(1, 2, 3)).tolist() == 3 * [True] + 3 * [False] + 3 * [True]
+    begin = arrays["layers/image/A"][:, 0].any(axis=(1, 2, 3))
+    assert begin.tolist() == 3 * [True] + 3 * [False] + 3 * [True]
     waves = recorded(results.open(raising(small, "waves", *settings, "sweep.wave=2")))
     assert_same(recorded(results.open(out)), waves)
     settings = (*settings[:1], "sweep.layers.image.source.sound=[0.0, -1.0]")
@@ -339,6 +354,10 @@ def test_an_update_that_raises_names_the_points_and_the_waves(
         raising(small, "out", *settings)
     assert named in str(ended.value)
     assert "hint:     sweep.wave = 64" in str(ended.value)
+    out = small.parent / "out"
+    with pytest.raises(PartError) as again:
+        simulation.resume(out, mpi=False, quiet=True)
+    assert f"`-s sweep.wave=64 --out {out}-waves` makes the points in waves" in str(again.value)
     failed = results.open(raising(small, "waves", *settings, "sweep.wave=3")).coordinates["failed"][::3]
     assert (failed >= 0).tolist() == [one == 0.3 for one in json.loads(threshold)]
 
