@@ -53,16 +53,28 @@ def _note(points: Sequence[int]) -> str:
     return f"\n    note:     this is {several} {', '.join(map(str, points[:_NAMED]))}{more}"
 
 
+def in_other_waves(path: Path) -> str:
+    """Return how the others would go on where a run that was resumed ends."""
+    return f"{_again(path)} makes the points in waves, where one with an error fails alone"
+
+
+def _again(path: Path) -> str:
+    """Return what is to be typed to make the points of a run in waves."""
+    return f"the same `petabatch run` with `-s sweep.wave={_WAVE} --out {_beside(path)}`"
+
+
+def _beside(path: Path) -> str:
+    return f"{path}-waves"
+
+
 def no_retry(path: Path, loaded: Loaded) -> ArgumentError:
     """Return the error of a run whose failed points cannot be made again, with what to type instead."""
     if loaded.network.sweep is None:
-        return ArgumentError("retry_failed", "this run has no sweep", path, "a sweep in waves")
-    waves = f"{path}-waves"
+        return ArgumentError("retry_failed", "this run has no sweep", str(path), "a sweep in waves")
     return ArgumentError(
         "retry_failed",
         "this sweep is one batch, whose points make their steps and are recorded together",
-        path,
+        str(path),
         "a sweep in waves",
-        f"the same `petabatch run` with `-s sweep.wave={_WAVE} --out {waves}`, and then "
-        f"`petabatch resume {waves} --retry-failed`",
+        f"{_again(path)}, and then `petabatch resume {_beside(path)} --retry-failed`",
     )

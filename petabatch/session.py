@@ -8,6 +8,8 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 
+import numpy as np
+
 from petabatch.engine.engine import WAITING, Engine
 from petabatch.engine.evaluation import Evaluation
 from petabatch.engine.events import events_of_all
@@ -150,7 +152,8 @@ class RunSession:
         engine.collect()
         if not engine.plan.tolerant:
             state.assert_finite(engine.step)
-        arrays = engine.features.whole(state.saved())
+        saved = engine.saved()
+        arrays = engine.features.whole(saved)
         if not engine.features.writes:
             return
         with self._writing():
@@ -158,7 +161,7 @@ class RunSession:
                 self.directory,
                 engine.step,
                 arrays,
-                {key for key in state.saved() if state.variables[key].per == "slice"},
+                {key for key in saved if state.variables[key].per == "slice"},
                 {"step": engine.step, **self.failed.meta},
                 lo=state.lo,
                 hi=state.hi,
@@ -305,9 +308,14 @@ class RunSession:
         self.failed.slices.update(failures)
 
     def _latest(self, quantity: str) -> tuple[str, float] | None:
-        """Return a probe and the latest value of its quantity, averaged over all slices; collective."""
+        """Return a probe and the latest value of its quantity, on rank 0; collective.
+
+        It is averaged over all slices that have not failed.
+        """
         latest, state = self.engine.recorder.latest(quantity), self.engine.state
-        parts = self.comm.gather(None if latest is None else latest[1] * (state.hi - state.lo))
+        failed = [number - state.lo for number in self.engine.failures]
+        parts = self.comm.gather(None if latest is None else np.delete(latest[1], failed))
         if latest is None or parts is None:
-            return latest
-        return latest[0], float(sum(parts)) / self.loaded.network.batch
+            return None
+        sound = np.concatenate(parts)
+        return (latest[0], float(sound.mean())) if sound.size else None

@@ -35,7 +35,7 @@ from petabatch.errors import (
 )
 from petabatch.logs import log, shown, to_file
 from petabatch.network.advice import log_advice
-from petabatch.one_batch import fail_alone, no_retry, points_named
+from petabatch.one_batch import fail_alone, in_other_waves, no_retry, points_named
 from petabatch.parallel.comm import Comm
 from petabatch.parallel.failure import shared_errors
 from petabatch.parallel.launch import connected
@@ -234,7 +234,7 @@ def resume(
                 files = of_hosts(comm, loaded.network)
                 if comm.rank == 0:
                     compare(directory, files, changed_input)
-                with points_named(loaded.network):
+                with points_named(loaded.network, in_other_waves(directory.path)):
                     return _resume(directory, loaded, engine, evaluation, comm, claim, quiet)
 
 

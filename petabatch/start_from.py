@@ -11,7 +11,7 @@ import numpy as np
 
 from petabatch.errors import InputFileError, ParamsError, Problem, RunDirectoryError, StorageError
 from petabatch.logs import log
-from petabatch.network import lazy_codes
+from petabatch.network import last_finite, lazy_codes
 from petabatch.network.until import GAP, STEPS
 from petabatch.storage.checkpoint import checkpoint_batch, latest_checkpoint, load_checkpoint
 from petabatch.storage.directory import RunDirectory
@@ -112,6 +112,8 @@ def _load_slices(engine: Engine, head: Path, slices: Sequence[int]) -> int:
     lo, hi = min(slices, default=0), max(slices, default=-1) + 1
     arrays, meta = load_checkpoint(head, lo, hi)
     arrays = dict(engine.features.part(arrays))
+    for key in last_finite.copies(arrays):  # the state to go on from is that of the step
+        del arrays[key]
     here = {key: _kind(array, key in batched) for key, array in mine.items()}
     there = {key: _kind(array, key in checkpoint_batch(head)[1]) for key, array in arrays.items()}
     # Early stopping and lazy evaluation may be on in one of the two runs only; they then start afresh.

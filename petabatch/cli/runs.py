@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -13,6 +13,9 @@ from petabatch.cli.options import Device, File, Folder, Gpus, Mpi, Quiet, Set, S
 from petabatch.errors import ArgumentError, PointsFailed
 from petabatch.importing import importing
 from petabatch.logs import console
+
+if TYPE_CHECKING:
+    from petabatch.results import Results
 
 
 @app.command()
@@ -57,13 +60,12 @@ def run(
         part = chunk_of(chunk)
         if force or extend:
             raise ArgumentError("--chunk", "jobs share a directory", "--force or --extend", "neither")
-        failed = run_chunk(file, wanted, out, part, threads=threads, mpi=mpi, quiet=quiet)
-        _refuse_failed(failed, out)
+        _refuse_failed(out, *run_chunk(file, wanted, out, part, threads=threads, mpi=mpi, quiet=quiet))
         return
     results = simulation.run_file(
         file, wanted, out, force=force, extend=extend, threads=threads, mpi=mpi, quiet=quiet
     )
-    _refuse_failed(results.failed, out)
+    _refuse_failed(out, results.failed, _kind(results))
 
 
 @app.command()
@@ -104,7 +106,7 @@ def resume(
         changed_input=changed_input,
         retry_failed=retry_failed,
     )
-    _refuse_failed(results.failed, folder)
+    _refuse_failed(folder, results.failed, _kind(results))
 
 
 @app.command()
@@ -115,7 +117,7 @@ def join(folder: Folder) -> None:
 
     joined = join_points(folder)
     echo(str(joined))
-    _refuse_failed(joined.failed, folder)
+    _refuse_failed(folder, joined.failed, joined.what)
 
 
 def _started(gpus: str | None, device: Literal["cpu", "gpu"] | None) -> Literal["cpu", "gpu"] | None:
@@ -130,13 +132,18 @@ def _started(gpus: str | None, device: Literal["cpu", "gpu"] | None) -> Literal[
     return "gpu"
 
 
-def _refuse_failed(failed: int, folder: Path) -> None:
-    """Raise PointsFailed where points of a sweep have."""
+def _kind(results: Results) -> str:
+    """Return what may fail alone."""
+    return "slice" if results.params["run"].get("pool") else "point"
+
+
+def _refuse_failed(folder: Path, failed: int, what: str) -> None:
+    """Raise PointsFailed where points of a sweep, or slices of a pool, have."""
     if failed:
         raise PointsFailed(
-            f"{folder}: {failed:,} point{'s' * (failed > 1)} failed; the others are complete\n"
-            f"    hint:     `petabatch info {folder}` names them; in waves, "
-            "`petabatch resume --retry-failed` makes them again"
+            f"{folder}: {failed:,} {what}{'s' * (failed > 1)} failed\n"
+            f"    hint:     `petabatch info {folder}` says why; in waves and pools, "
+            f"`petabatch resume {folder} --retry-failed` makes them again"
         )
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping
 from concurrent.futures import Executor
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from functools import partial
 
 import numpy as np
@@ -35,6 +35,7 @@ from petabatch.engine.state import State
 from petabatch.engine.steppers import StepperMaker
 from petabatch.engine.updates import Updates
 from petabatch.engine.warm_up import WarmUp
+from petabatch.errors import NonFiniteError
 from petabatch.kernels.cuda.device import Device
 from petabatch.network.over_time import knots
 from petabatch.network.plan import Plan
@@ -44,6 +45,7 @@ from petabatch.parallel.comm import Comm, share
 from petabatch.parallel.cores import fewest, lane_threads
 from petabatch.spec.parts import Probe
 from petabatch.threads import ONE_BLAS_THREAD, thread_pools
+from petabatch.variable import Array
 
 WAITING = "waiting for images"
 """Activity in which lanes wait for images that are being read ahead."""
@@ -157,6 +159,7 @@ class Engine:
             if everywhere == self.plan.graph.network.batch and start.error is not None:
                 raise start.error
             self.stop(start.failures)
+            self._keep_finite()
 
     def restart(self) -> None:
         """Set the state of step 0 again, after a run."""
@@ -173,9 +176,11 @@ class Engine:
         """
         self.updates.reduction.settle()
         self.state.restore(arrays)
+        self.step = step
         if not self.plan.tolerant:
             self.state.assert_finite(step)
-        self.step = step
+        elif not self.state.restore_kept(arrays):
+            self._keep_finite()
         for lane in self.lanes:
             lane.resume(step)
         self.backend.start()
@@ -215,6 +220,14 @@ class Engine:
             lane.stepper.materialise()
         self.backend.collect()
 
+    def saved(self) -> dict[str, Array]:
+        """Return the arrays of a checkpoint, after `collect`.
+
+        Within a display these are also the last finite state, to which slices go back that fail at its end.
+        """
+        within = self.step % self.plan.graph.network.run.display and self.step < self.plan.length
+        return self.state.saved() | (self.state.kept() if within else {})
+
     def run(self) -> Generator[int, None, None]:
         """Run to the end, yielding the number of steps made at every sync event."""
         with self.running():
@@ -225,8 +238,6 @@ class Engine:
     @contextmanager
     def running(self) -> Iterator[Executor]:
         """Have threads for `advance` within the block, which begins with the records of step 0."""
-        if self.plan.tolerant:
-            self._keep_finite()
         self.backend.start()
         self._open_recorder(initial=self.step == 0)
         if self.step == 0:
@@ -246,15 +257,20 @@ class Engine:
             yield pool
 
     def _keep_finite(self) -> None:
-        """Keep the state of all slices that are finite: some may not be in a checkpoint within a display."""
-        state, slices = self.state, range(self.state.lo, self.state.hi)
-        if Watch(self.plan, state.arrays, slices).finite(self.step):
-            LastFinite(state.arrays).keep(self.step)
-            return
-        for place, number in enumerate(slices):
-            own = state.lane(slice(place, place + 1))
-            if Watch(self.plan, own, [number]).finite(self.step):
-                LastFinite(own).keep(self.step)
+        """Keep the state of all slices that are finite: some may not be in another run's checkpoint."""
+        count = self.state.hi - self.state.lo
+        try:
+            self._keep(slice(0, count))
+        except NonFiniteError:
+            for place in range(count):
+                with suppress(NonFiniteError):
+                    self._keep(slice(place, place + 1))
+
+    def _keep(self, lanes: slice) -> None:
+        """Keep the state of these local slices; raises NonFiniteError where one is not finite."""
+        own, slices = self.state.lane(lanes), range(self.state.lo, self.state.hi)[lanes]
+        Watch(self.plan, own, slices).check(self.step)
+        LastFinite(own).keep(self.step)
 
     @contextmanager
     def computing(self) -> Iterator[None]:

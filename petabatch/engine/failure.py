@@ -21,5 +21,6 @@ class Failure:
     def of(cls, error: PetabatchError, step: int) -> Failure:
         """Return the failure that an error in `step` causes."""
         if isinstance(error, NonFiniteError) and error.variable:
-            return cls(f"{error.variable} is no longer finite", error.step)
+            said = "is no longer finite" if error.step else "is not finite"
+            return cls(f"{error.variable} {said}", error.step)
         return cls(" ".join(str(error).split()), step)

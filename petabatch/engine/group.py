@@ -95,16 +95,15 @@ class Group:
         for observer in self._observers:
             try:
                 observer.record(step)
-            except OF_A_SLICE:
+            except OF_A_SLICE as error:
                 if not self.all[0].plan.tolerant:
                     raise
-                self._record_alone(observer.lanes, step)
-
-    def _record_alone(self, lanes: slice, step: int) -> None:
-        """Record slices one by one, some of which raise an error; together, nothing has been recorded."""
-        for lane in self._sound:
-            if lanes.start <= lane.lanes.start < lanes.stop:
-                _try(lane, lane.observer.record, step)
+                lanes = range(observer.lanes.start, observer.lanes.stop)
+                first, *others = (lane for lane in sound if lane.lanes.start in lanes)
+                if not others:
+                    first.stop(Failure.of(error, step))
+                for lane in (first, *others) if others else ():  # together, no event has been recorded
+                    _try(lane, lane.observer.record, step)
 
     def _check(self, step: int) -> None:
         """Raise NonFiniteError, or stop the slice, when a variable is not finite.

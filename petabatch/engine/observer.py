@@ -14,6 +14,7 @@ from petabatch.engine.state import owned
 from petabatch.engine.steppers import Stepper
 from petabatch.network import evaluation
 from petabatch.network.plan import Plan
+from petabatch.network.recordings import Recording
 from petabatch.network.until import QUANTITY, certificate
 from petabatch.spec.images import Shown
 from petabatch.spec.part_errors import calling
@@ -39,7 +40,7 @@ class Observer:
         self.plan, self.signals, self.stepper = plan, signals, steppers[0]
         self.recorder, self.lanes, self._backend = recorder, lanes, backend
         watched = self.watched
-        self._recordings = [
+        recordings = [
             (index, recording)
             for index, recording in enumerate(plan.recordings)
             # `Evaluation` records what it measures at the sync event.
@@ -47,6 +48,9 @@ class Observer:
             and index not in watched
             and recording.key != evaluation.NAME
         ]
+        # Events must not be recorded again after an error of another slice: they come last, but for probes
+        # that are told of them, with which no slices are recorded together.
+        self._recordings = sorted(recordings, key=lambda one: (self._counts(one[1]), one[1].stream.events))
 
     @property
     def watched(self) -> Collection[int]:
@@ -59,11 +63,10 @@ class Observer:
 
     def record(self, step: int) -> None:
         """Write what is due at the end of `step` to the recorder."""
-        # Probes raise errors before anything is recorded, but for those that are told of events.
         probes = self.plan.graph.network.probes
         due = [one for _, one in self._recordings if one.due(step) and one.key.startswith("probes/")]
-        names = dict.fromkeys(one.key.split("/")[1] for one in due)
-        measured = {name: self.measure(name, step) for name in names if probes[name].counts is None}
+        names = dict.fromkeys(one.key.split("/")[1] for one in due if not self._counts(one))
+        measured = {name: self.measure(name, step) for name in names}
         shown: dict[str, list[Shown]] = {}
         for index, recording in self._recordings:
             if not recording.due(step):
@@ -93,6 +96,11 @@ class Observer:
         for name in measured:
             if probes[name].counts is not None:
                 probes[name].recorded(self._own(name), step)
+
+    def _counts(self, recording: Recording) -> bool:
+        """Return whether it is of a probe that is told of events."""
+        kind, name, *_ = recording.key.split("/")
+        return kind == "probes" and self.plan.graph.network.probes[name].counts is not None
 
     def _record_events(self, index: int, layer: str, step: int) -> None:
         """Record the units that are active after `step`, slice by slice."""

@@ -50,7 +50,7 @@ def _together(lane: Lane) -> int:
         if not key.startswith("probes/"):
             continue
         probe = network.probes[key.split("/")[1]]
-        if not probe.slicewise or probe.connections():
+        if not probe.slicewise or probe.connections() or probe.counts is not None:
             return 1
     units = sum(math.prod(layer.shape) for layer in network.layers.values())
     return max(1, _UNITS // (units * len(lane.slices)))

@@ -78,7 +78,7 @@ class Recorder:
         self._steps: list[np.ndarray] = []
         self.reached = 0
         """The last step whose rows are complete."""
-        self._seen: dict[str, float] = {}
+        self._seen: dict[str, np.ndarray] = {}
 
     def open(self, first: int, last: int, initial: bool = False) -> None:
         """Make room for steps first+1 .. last, and for step `first` itself if `initial`."""
@@ -158,14 +158,14 @@ class Recorder:
             wait()
         self.pending.clear()
 
-    def latest(self, quantity: str) -> tuple[str, float] | None:
-        """Return the first probe with this quantity, and its newest value: the mean over local slices."""
+    def latest(self, quantity: str) -> tuple[str, np.ndarray] | None:
+        """Return the first probe with this quantity, and its newest value in each local slice."""
         for recording, steps, buffer in zip(self.recordings, self._steps, self._buffers, strict=True):
             folder, _, rest = recording.stream.path.partition("/")
             probe, _, measured = rest.rpartition("/")
             if (folder, measured) == ("probes", quantity):
                 row = int(np.searchsorted(steps, self.reached, side="right")) - 1
                 if row >= 0:
-                    self._seen[quantity] = float(buffer[row].mean())
+                    self._seen[quantity] = buffer[row].astype(float)
                 return (probe, self._seen[quantity]) if quantity in self._seen else None
         return None

@@ -9,6 +9,7 @@ import numpy as np
 
 from petabatch.engine.failure import OF_A_SLICE, Failure
 from petabatch.engine.features import Features
+from petabatch.engine.finite import assert_finite
 from petabatch.engine.state import State
 from petabatch.engine.weight_update import normalise
 from petabatch.errors import InputError, InputFileError, ParamsError, PetabatchError, Problem
@@ -78,7 +79,7 @@ class Start:
             if layer.images is None or name not in readers:
                 continue
             try:
-                self._show(readers[name], activity, self._tolerant and layer.batch is None)
+                self._show(name, readers[name], self._tolerant and layer.batch is None)
             except InputError as error:
                 problems.append(file_problem(f"layers.{name}.source", layer.images.source, error))
             if isinstance(self.error, InputError) and not isinstance(self.error, InputFileError):
@@ -88,14 +89,20 @@ class Start:
             raise InputFileError(problems)
         self._state.assert_finite(0)
 
-    def _show(self, reader: Callable[[int, int], np.ndarray], activity: Array, tolerant: bool) -> None:
-        """Show the first images."""
-        for number, into in enumerate(activity, self._lo):
+    def _show(self, layer: str, reader: Callable[[int, int], np.ndarray], tolerant: bool) -> None:
+        """Show the first images of a layer; where slices fail alone, nothing in those that have none."""
+        key = f"layers/{layer}/A"
+        activity = self._arrays[key][:, :1]
+        for place, number in enumerate(range(self._lo, self._state.hi)):
+            mine = activity[place : place + 1]
             try:
-                into[...] = reader(number, 0)
+                mine[...] = reader(number, 0)
+                if tolerant:
+                    assert_finite({key: mine}, self._state.variables, self._network, [number], 0)
             except OF_A_SLICE as error:
                 if not tolerant:
                     raise
+                mine[...] = 0
                 self.failures[number], self.error = Failure.of(error, 0), error
 
     def _start_rule(self, name: str, owner: WeightOwner) -> list[Problem]:

@@ -14,7 +14,7 @@ from petabatch.engine.finite import assert_finite, watched
 from petabatch.engine.pages import Pages
 from petabatch.errors import FormatError
 from petabatch.kernels.array import ArrayKernels
-from petabatch.network import lazy_codes
+from petabatch.network import last_finite, lazy_codes
 from petabatch.network.graph import Graph
 from petabatch.network.slices import sliced
 from petabatch.spec.network import Network
@@ -91,6 +91,19 @@ class State:
     def saved(self) -> dict[str, Array]:
         """Return the arrays a checkpoint holds."""
         return {key: array for key, array in self.arrays.items() if self.variables[key].checkpoint}
+
+    def kept(self) -> dict[str, Array]:
+        """Return the last finite state of slices that may stop, and its step."""
+        return {key: self.arrays[key] for key in last_finite.copies(self.variables)}
+
+    def restore_kept(self, arrays: Mapping[str, np.ndarray]) -> bool:
+        """Take over the last finite state from a checkpoint; return False if it has none of this kernel."""
+        kept = self.kept()
+        if kept.keys() != last_finite.copies(arrays):
+            return False
+        for key in kept:
+            self.arrays[key] = arrays[key]
+        return True
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Take over the arrays of a checkpoint.

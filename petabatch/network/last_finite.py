@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from petabatch.variable import Variable
@@ -18,6 +18,11 @@ def variables(state: Mapping[str, Variable]) -> dict[str, Variable]:
     found = {f"{NAME}/{key}": replace(one, checkpoint=False) for key, one in state.items() if is_kept(one)}
     text = "step of the last finite state"
     return {**found, STEP: Variable("step", (), (), text, dtype="int64", checkpoint=False)}
+
+
+def copies(keys: Iterable[str]) -> set[str]:
+    """Return the keys among these of the copies and of their step."""
+    return {key for key in keys if key.startswith(f"{NAME}/")}
 
 
 def is_kept(variable: Variable) -> bool:

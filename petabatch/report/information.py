@@ -213,10 +213,14 @@ def _values(run: results.Results, slice: int) -> str:
 
 def _failed(run: results.Results) -> Iterator[str]:
     """Yield the first points that failed, with the step and the reason."""
-    for number, why in list(run.attributes.get("points", {}).get("why", {}).items())[:_MOST_FAILED]:
+    reasons = list(run.attributes.get("points", {}).get("why", {}).items())[:_MOST_FAILED]
+    for number, why in reasons:
         points = run.coordinates["point" if "point" in run.coordinates else "slice"]
         slice = int(np.flatnonzero(points == int(number))[0])
         yield from field("failed", f"{_values(run, slice)}: step {run.coordinates['failed'][slice]}: {why}")
+    if run.failed > len(reasons):
+        text = "; the coordinate `failed` has the steps of all"
+        yield from field("failed", f"{run.failed - len(reasons):,} more{text}")
 
 
 def _probes(run: results.Results) -> Iterator[str]:

@@ -345,11 +345,15 @@ class Simulator:
                 self._live.advance(min(stop for stop in stops if stop is not None))
                 interrupts.answer()
                 if progress is not None:
-                    latest = self._engine.recorder.latest
-                    progress.update(self.n_steps, latest("total"), latest("fraction"))
+                    progress.update(self.n_steps, self._latest("total"), self._latest("fraction"))
                 for one in self._callbacks.due(self.n_steps):
                     with agreed(self._comm), interrupts.at_once():
                         one.function(self)
+
+    def _latest(self, quantity: str) -> tuple[str, float] | None:
+        """Return a probe and the latest value of its quantity, averaged over the slices of this rank."""
+        latest = self._engine.recorder.latest(quantity)
+        return None if latest is None else (latest[0], float(latest[1].mean()))
 
     @contextmanager
     def _using(self) -> Iterator[None]:

@@ -164,7 +164,7 @@ def _saved(engine: Engine, points: Points, before: SavedWave | None) -> SavedWav
     engine.collect()
     records = {one.stream.path: (one.steps, one.values) for one in _records(engine, before)}
     why = {place: (failure.why, failure.step) for place, failure in engine.failures.items()}
-    return SavedWave(points.values, engine.step, engine.state.saved(), records, why)
+    return SavedWave(points.values, engine.step, engine.saved(), records, why)
 
 
 def _go_on(engine: Engine, before: SavedWave) -> None:

@@ -88,8 +88,8 @@ def run_chunk(
     threads: int | None = None,
     mpi: bool | None = None,
     quiet: bool = False,
-) -> int:
-    """Compute a part of the points of a params file, beside other processes; return how many have failed.
+) -> tuple[int, str]:
+    """Compute a part of the points of a params file, beside other processes; return how many failed, of what.
 
     Points that are finished in `out` are not made again. `join` makes their results readable.
     """
@@ -100,7 +100,7 @@ def run_chunk(
             assert_same_software(comm, loaded)
             plan = experiment(loaded, comm, threads, asked=True)
             assert plan is not None
-        return run(plan, comm, out, chunk=chunk, threads=threads, quiet=quiet)
+        return run(plan, comm, out, chunk=chunk, threads=threads, quiet=quiet), plan.what
 
 
 def resume(

@@ -12,6 +12,8 @@ import pytest
 
 from petabatch import in_memory, results, simulation
 from petabatch.errors import ArgumentError, NonFiniteError, PartError, StoppedEarly
+from petabatch.progress import Progress
+from petabatch.report.information import describe
 from petabatch.results import Results
 from petabatch.session import RunSession
 from petabatch.storage.checkpoint import load_checkpoint
@@ -44,12 +46,14 @@ from petabatch.spec.parts import Probe, Source
 class Moody(Source):
     type: Literal["moody"] = "moody"
     last: float = 99.0
+    sound: float = 99.0
 
     def open(self, shape, batch, seed):
         def read(number, item):
             if item >= self.last:
                 raise OSError("the camera is off")
-            return np.random.default_rng([number, item]).normal(size=shape).astype(np.float32)
+            made = np.random.default_rng([number, item]).normal(size=shape).astype(np.float32)
+            return made if item < self.sound else made * np.nan
 
         return read
 
@@ -106,7 +110,7 @@ def test_they_record_what_they_do_in_waves(
     out = small.parent / "batch"
     done = petabatch("run", small, "--out", out, "-q", *set_all(*SETTINGS), ranks=ranks)
     assert done.returncode == 4, done.stderr
-    assert ": 1 point failed; " in done.stderr
+    assert ": 1 point failed\n" in done.stderr
     assert "point 1 failed at step 400" in (out / "log.txt").read_text()
     with results.open(out) as run:
         assert (run.status, run.failed, run.steps_reached) == ("done", 1, 1200)
@@ -114,8 +118,10 @@ def test_they_record_what_they_do_in_waves(
     page = petabatch("info", out).stdout
     assert "display 3 of 3, 1 failed point\n" in page
     assert "strength -80: step 400: " in page
-    with pytest.raises(ArgumentError, match=r"this sweep is one batch.*\n.*\n.*\n.*-s sweep.wave=64 --out"):
+    message = r"this sweep is one batch.*\n.*\n.*\n.*-s sweep.wave=64 --out"
+    with pytest.raises(ArgumentError, match=message) as refused:
         simulation.resume(out, mpi=False, quiet=True, retry_failed=True)
+    assert "PosixPath" not in str(refused.value)
 
 
 def test_checkpoints_have_them_and_resumed_runs_leave_them_alone(
@@ -148,6 +154,8 @@ def test_a_checkpoint_before_they_are_found_has_their_numbers(
     arrays, meta = load_checkpoint(out / "checkpoints" / "step_000000300.h5", 0, 9)
     assert "failed" not in meta
     assert not np.isfinite(arrays["layers/V1/V"][3:6]).all()
+    other = alone(small, "other", *settings, f"run.start_from={out}")
+    assert results.open(other).coordinates["failed"].tolist() == [-1] * 3 + [400] * 3 + [-1] * 3
     assert_same(recorded(simulation.resume(out, mpi=False, quiet=True)), in_waves)
 
 
@@ -195,6 +203,60 @@ def test_their_slices_keep_the_state_before_the_display_in_which_they_fail(
                 assert mine.tobytes() == theirs.tobytes(), (number, key)
 
 
+@pytest.mark.parametrize(
+    ("strength", "display", "stop"),
+    [
+        ("[1.0, -4.0, 0.5]", 20, -18),  # large, but finite
+        ("[1.0, -4.0, 0.5]", 20, -20),  # at the end of a display; the sum of squares of V is not finite
+        ("[1.0, -80.0, 0.5]", 400, -100),  # not finite already
+    ],
+)
+@pytest.mark.parametrize("how", [("run.kernel='dense'",), ("run.kernel='lazy'",), ("sweep.wave=3",)])
+def test_resumed_they_end_with_the_same_state(
+    small: Path, strength: str, display: int, stop: int, how: Sequence[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoints, "_EVERY", 0.0)
+    monkeypatch.setattr(checkpoints, "_PAUSE", 0.0)
+    saved: list[SavedWave] = []
+    save = WaveCheckpoints.save
+
+    def noted(waves: WaveCheckpoints, wave: SavedWave) -> None:
+        saved.append(deepcopy(wave))
+        save(waves, wave)
+        if wave.step == at:
+            raise KeyboardInterrupt
+
+    def last(out: Path) -> tuple[dict[str, np.ndarray], list[int]]:
+        if saved:
+            return dict(saved[-1].arrays), [step for _, step in saved[-1].failures.values()]
+        head = max(out.glob("checkpoints/step_?????????.h5"))
+        arrays, meta = load_checkpoint(head, 0, 9)
+        return arrays, [step for *_, step in meta["failed"]]
+
+    monkeypatch.setattr(WaveCheckpoints, "save", noted)
+    displays = 9 if display == 20 else 3
+    every = "'2 steps'" if display == 20 else "'100 steps'"
+    settings = (
+        *LONG[:1], f"run.displays={displays}", f"run.display={display}", f"{STRENGTH}={strength}",
+        f"checkpoint.every={every}", *how,
+    )  # fmt: skip
+    at = -1
+    expected, failed = last(alone(small, "whole", *settings))
+    at = min(failed) + stop
+    with monkeypatch.context() as patched:
+        patched.setattr(RunSession, "_out_of_time", lambda session: session.engine.step == at)
+        with pytest.raises((StoppedEarly, KeyboardInterrupt)):
+            alone(small, "stopped", *settings)
+    at = -1
+    saved.clear()
+    simulation.resume(small.parent / "stopped", mpi=False, quiet=True)
+    found, again = last(small.parent / "stopped")
+    assert again == failed
+    assert found.keys() == expected.keys()
+    for key, array in expected.items():
+        assert found[key].tobytes() == array.tobytes(), key
+
+
 def raising(small: Path, name: str, *settings: str) -> Path:
     """Run the small network with parts that raise errors."""
     (small.parent / "moody.py").write_text(MOODY)
@@ -239,6 +301,31 @@ def test_images_and_probes_that_raise_fail_alone(
     assert_same(recorded(again), waves)
 
 
+def test_info_says_how_many_more_have_failed(small: Path) -> None:
+    first = ", ".join(f"{-number}.0" for number in range(12))
+    swept = f"sweep.layers.image.source.last=[99.0, {first}]"
+    out = raising(small, "out", "layers.image.source={type='moody'}", swept)
+    page = describe(out)
+    assert page.count(": step 0: ") == 10
+    assert " 2 more; the coordinate `failed` has the steps of all\n" in page
+
+
+def test_first_images_that_are_not_finite_fail_alone(small: Path) -> None:
+    settings = ("layers.image.source={type='moody'}", "sweep.layers.image.source.sound=[99.0, 0.0, 1.0]")
+    out = raising(small, "swept", *settings, "checkpoint.keep=9")
+    with results.open(out) as run:
+        assert run.coordinates["failed"][::3].tolist() == [-1, 0, 20]
+        assert run.attributes["points"]["why"]["1"] == "layer image is not finite"
+    arrays, _ = load_checkpoint(out / "checkpoints" / "step_000000000.h5", 0, 9)
+    begin = arrays["layers/image/A"][:, 0].any(axis=(1, 2, 3))
+    assert begin.tolist() == 3 * [True] + 3 * [False] + 3 * [True]
+    waves = recorded(results.open(raising(small, "waves", *settings, "sweep.wave=2")))
+    assert_same(recorded(results.open(out)), waves)
+    settings = (*settings[:1], "sweep.layers.image.source.sound=[0.0, -1.0]")
+    with pytest.raises(NonFiniteError, match="layer image of slice 5 is not finite at step 0"):
+        raising(small, "none", *settings)
+
+
 @pytest.mark.parametrize("ranks", [0, pytest.param(2, marks=pytest.mark.mpi)])
 def test_first_images_that_no_point_has_are_refused(small: Path, petabatch: Command, ranks: int) -> None:
     (small.parent / "moody.py").write_text(MOODY)
@@ -267,8 +354,77 @@ def test_an_update_that_raises_names_the_points_and_the_waves(
         raising(small, "out", *settings)
     assert named in str(ended.value)
     assert "hint:     sweep.wave = 64" in str(ended.value)
+    out = small.parent / "out"
+    with pytest.raises(PartError) as again:
+        simulation.resume(out, mpi=False, quiet=True)
+    assert f"`-s sweep.wave=64 --out {out}-waves` makes the points in waves" in str(again.value)
     failed = results.open(raising(small, "waves", *settings, "sweep.wave=3")).coordinates["failed"][::3]
     assert (failed >= 0).tolist() == [one == 0.3 for one in json.loads(threshold)]
+
+
+COUNTED = """
+[run]
+batch = 1
+steps = 60
+display = 20
+
+[layers.p]
+type = "poisson"
+shape = [1, 1, 50]
+rate = 50.0
+
+[probes.firing]
+type = "strict"
+layer = "p"
+every = 10
+
+[output.layers]
+p = { variables = ["spikes"] }
+"""
+STRICT = """
+from typing import Literal
+
+from petabatch.probes import SpikeStatistics
+
+
+class Strict(SpikeStatistics):
+    type: Literal["strict"] = "strict"
+    until: float = 99.0
+
+    def measure(self, read, xp):
+        if read.step > self.until:
+            raise ValueError("too late")
+        return super().measure(read, xp)
+"""
+
+
+def test_no_event_is_recorded_twice_where_a_probe_raises(tmp_path: Path) -> None:
+    file = tmp_path / "net.toml"
+    file.write_text('plugins = ["strict.py"]\n' + COUNTED)
+    (tmp_path / "strict.py").write_text(STRICT)
+    events = []
+    for name, until in (("sound", "[99.0, 98.0, 97.0]"), ("one", "[99.0, 25.0, 97.0]")):
+        out = alone(file, name, f"sweep.probes.firing.until={until}")
+        with results.open(out) as run:
+            assert run.failed == (name == "one")
+            found = [run.spikes("p", slice=number) for number in range(3)]
+            events.append([np.stack([one.steps, one.units], axis=1) for one in found])
+    for number, (whole, mine) in enumerate(zip(*events, strict=True)):
+        assert len(whole)
+        last = 30 if number == 1 else 60
+        assert np.array_equal(mine, whole[whole[:, 0] <= last]), number
+
+
+def test_the_progress_is_of_slices_that_have_not_failed(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[tuple[int, tuple[str, float] | None]] = []
+    monkeypatch.setattr(Progress, "update", lambda progress, step, total, _: shown.append((step, total)))
+    settings = ("layers.image.source={type='moody'}", "sweep.layers.image.source.last=[99.0, 1.0]")
+    with results.open(raising(small, "out", *settings)) as run:
+        series = run["probes/energy/total"]
+        expected = float(series[-1][:3].mean())
+        assert series.steps[-1] == 60
+    step, total = shown[-1]
+    assert (step, total) == (60, ("energy", pytest.approx(expected, rel=1e-6)))
 
 
 def test_a_run_that_starts_from_theirs_is_told(small: Path, caplog: pytest.LogCaptureFixture) -> None:

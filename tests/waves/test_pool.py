@@ -137,7 +137,7 @@ def test_ranks_take_slices_as_they_get_free(small: Path, whole: Recorded, petaba
 def test_jobs_of_an_array_make_slices_in_any_order(small: Path, whole: Recorded) -> None:
     out, settings = small.parent / "jobs", [*FROZEN, POOL]
     for chunk, joined in ((2, "3 of 7 slices"), (1, "7 of 7 slices")):
-        assert run_chunk(small, settings, out, Chunk(chunk, 2), mpi=False, quiet=True) == 0
+        assert run_chunk(small, settings, out, Chunk(chunk, 2), mpi=False, quiet=True) == (0, "slice")
         assert str(join(out)) == joined
         assert f"slices {joined[0]} of 7 finished" in describe(out)
     assert_same(recorded(results.open(out)), whole)

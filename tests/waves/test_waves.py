@@ -281,6 +281,7 @@ def test_points_that_are_not_finite_fail_and_the_others_go_on(
     assert petabatch("resume", out).returncode == 1  # nothing is left
     again = petabatch("resume", out, "--retry-failed", "-q")
     assert again.returncode == 4, again.stderr
+    assert f"`petabatch resume {out} --retry-failed` makes them again" in again.stderr
 
 
 def test_a_point_that_raises_fails_alone(small: Path) -> None:
@@ -317,7 +318,7 @@ def test_chunks_on_one_directory_are_joined_to_the_bits_of_one_run(
     out = small.parent / "chunks"
     command = ("run", small, "--out", out, "-q", *(f"-s{text}" for text in (*FROZEN, SWEEP)))
     for chunk in (3, 1):
-        assert run_chunk(small, [*FROZEN, SWEEP], out, Chunk(chunk, 3), mpi=False, quiet=True) == 0
+        assert run_chunk(small, [*FROZEN, SWEEP], out, Chunk(chunk, 3), mpi=False, quiet=True) == (0, "point")
     assert str(join(out)) == "3 of 5 points"
     assert "3 of 5 finished" in describe(out)
     monkeypatch.setenv("SLURM_ARRAY_TASK_ID", "2")

@@ -91,8 +91,8 @@ class DeviceArrays:
             self._here = None
 
     def collect(self) -> None:
-        """Copy to the host what a checkpoint holds."""
-        self._bring(self.host.saved())
+        """Copy to the host what a checkpoint may hold."""
+        self._bring([*self.host.saved(), *self.host.kept()])
 
     def _bring(self, keys: Iterable[str]) -> None:
         if self._here is None:
