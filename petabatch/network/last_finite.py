@@ -9,6 +9,9 @@ from petabatch.variable import Variable
 
 NAME = "last_finite"
 """The first part of the keys of the copies."""
+PENDING = "pending"
+"""What is on its way over synapses: as large as all else of a small network with delays, and nothing that a
+slice which stops still needs. It is cleared."""
 STEP = f"{NAME}/step"
 """The key of the step whose state they are."""
 
@@ -26,5 +29,5 @@ def copies(keys: Iterable[str]) -> set[str]:
 
 
 def is_kept(variable: Variable) -> bool:
-    """Return whether a variable is part of the state of a slice."""
-    return variable.per == "slice" and variable.checkpoint
+    """Return whether a variable is part of the state of a slice, and not only on its way."""
+    return variable.per == "slice" and variable.checkpoint and variable.name != PENDING

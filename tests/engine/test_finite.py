@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import petabatch
-from petabatch import in_memory
-from petabatch.connections import Conv, Identity
+from petabatch import in_memory, weights
+from petabatch.connections import Conv, Identity, Sparse
 from petabatch.engine.engine import Engine
 from petabatch.engine.failure import Failure
 from petabatch.engine.finite import Watch
@@ -245,3 +245,24 @@ def test_a_slice_that_stops_has_the_patches_of_the_weights_that_it_kept() -> Non
     engine.lanes[1].stop(Failure("the patches are others", 5))
     assert (patches[0] == 7.0).all()
     assert patches[1].tobytes() == expected[1].tobytes()
+
+
+def test_of_a_slice_that_stops_nothing_is_on_its_way() -> None:
+    wired = Sparse(
+        pre="one", post="late", number=3, delays=weights.Constant(value=3.0), init=GivenWeights(data=0.5)
+    )
+    net = Network(
+        run=Run(batch=2, display=5, displays=2, dt=1.0),
+        layers={"one": LeakyIntegrator(shape=SHAPE, tau=5.0), "late": LeakyIntegrator(shape=SHAPE, tau=5.0),
+                "given": Constant(shape=SHAPE, value=1.0)},
+        connections={"see": Identity(pre="given", post="one"), "wired": wired},
+    )  # fmt: skip
+    engine = Engine(replace(schedule(build(net)), tolerant=True), Serial(), 1)
+    engine.start()
+    next(engine.run())
+    pending = engine.state.arrays["connections/wired/pending"]
+    assert pending.any(axis=(1, 2, 3, 4)).all()
+    assert "last_finite/connections/wired/pending" not in engine.state.arrays
+    engine.lanes[1].stop(Failure("it is to stop", 5))
+    assert pending[0].any()
+    assert not pending[1].any()
