@@ -34,7 +34,6 @@ def check(
     """Validate a params file; print shapes, levels, feedback, memory and cost."""
     with importing():
         from petabatch import params
-        from petabatch.engine.gpu.detect import missing
         from petabatch.network.advice import advice
         from petabatch.one_batch import described, fail_alone
         from petabatch.parallel.cores import lane_threads
@@ -61,8 +60,11 @@ def check(
     held = plan.graph.network.batch if found is None else found.held(None)
     if (lacking := shortage(plan, held, lane_threads(run))) is not None:
         notes += field("warning", f"{lacking}; `run` refuses it here")
-    if run.device == "gpu" and (reason := missing()) is not None:
-        notes += field("note", f"no GPU is found, and `run` refuses it here: {reason}")
+    if run.device == "gpu":
+        from petabatch.engine.gpu.detect import missing
+
+        if (reason := missing()) is not None:
+            notes += field("note", f"no GPU is found, and `run` refuses it here: {reason}")
     if shortage(plan, 1, 1) is None:
         state = params.first_state(loaded, plan)
         arrays = dict(state.arrays)
