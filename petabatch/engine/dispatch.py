@@ -25,13 +25,13 @@ _PARTS = 4
 class Dispatch:
     """Advances the groups of a rank on threads; how many there are changes no bit."""
 
-    def __init__(self, lanes: Sequence[Lane], backend: Backend, few: int, in_order: bool) -> None:
-        """Divide the lanes into groups; fewer than `few` steps take no longer than waking a thread.
+    def __init__(self, lanes: Sequence[Lane], backend: Backend, short: int, in_order: bool) -> None:
+        """Divide the lanes into groups; fewer than `short` steps take no longer than waking a thread.
 
-        With `in_order`, groups run to their end in the order of their slices: their parts meet those of
-        other ranks, on all of which they begin alike.
+        With `in_order`, groups run to their end in the order of their slices, which is the same on all ranks
+        that share them.
         """
-        self._lanes, self._backend, self._few, self._in_order = lanes, backend, few, in_order
+        self._lanes, self._backend, self._short, self._in_order = lanes, backend, short, in_order
         self._grouped = {few: list(groups(lanes, backend, few)) for few in (False, True)}
         self.groups = self._grouped[False]
         """Those that made the last steps."""
@@ -45,7 +45,7 @@ class Dispatch:
         Of few steps, this thread makes its share, or all of them.
         """
         steps = stop - first
-        few = steps < self._few
+        few = steps < self._short
         self.groups = self._grouped[few]
         waiting = deque((group, first) for group in self.groups)
         turns = 1 < self.workers < len(self.groups) and not self._in_order

@@ -28,7 +28,7 @@ class Reduction(ABC):
     """Sums arrays over the slices of all ranks; what arrives may be the sums of an earlier call."""
 
     def __init__(self, state: State, sums: Sums, terms: int = 1, tile: Sums | None = None) -> None:
-        """Sum over the ranks of `sums`, which have so many terms of each slice: one for each tile.
+        """Sum over the ranks of `sums`, with `terms` terms for each slice: one for each tile.
 
         What belongs to the positions of one tile is summed over the ranks that have this `tile`.
         """

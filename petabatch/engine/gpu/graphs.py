@@ -53,7 +53,7 @@ class CapturedSteps:
             yield step - 1
 
     def _advance(self, ctx: StepContext, most: int) -> int:
-        """Make a step, or several by one graph, at most so many; return how many that are."""
+        """Make one step, or up to that many by one graph; return the number of steps made."""
         kind = self._kind(ctx) if self._captured else None
         if kind is None or kind not in self._seen:
             self._seen.add(kind)  # once without capture, so that no module is loaded during capture
@@ -74,7 +74,7 @@ class CapturedSteps:
         return count
 
     def _repeats(self, ctx: StepContext, count: int) -> bool:
-        """Return whether so many steps update and reset the same layers, and are of kinds that are known."""
+        """Return whether `count` steps update and reset the same layers, and their kinds have been seen."""
         steps = [replace(ctx, step=ctx.step + later) for later in range(count)]
         known = all(self._kind(one) in self._seen for one in steps[: self._period])
         return known and (not self._changing or len({self._due(one) for one in steps}) == 1)

@@ -17,7 +17,7 @@ class Body(NamedTuple):
 
     Statements on its inputs `d0`, `d1` .., its numbers in the arrays, `a0`, `a1` .., and its activity `A`,
     that of the step before at first; with constants `c[0]`, `c[1]` .. of its slice and, if it has parameters,
-    these as `n[0]` .., of which the first is dt, and the `time` at the start of the step.
+    these as `n[0]`, `n[1]`, ... (`n[0]` is dt), and the `time` at the start of the step.
     """
 
     text: str

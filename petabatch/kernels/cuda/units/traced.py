@@ -130,7 +130,7 @@ def _in_place(operate: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
 
 
 class _Symbol:
-    """An array of which a thread has one number."""
+    """An array with one number for each thread."""
 
     __array_ufunc__ = None  # so that numpy's numbers leave operations to it
     __hash__ = None  # type: ignore[assignment]
