@@ -93,8 +93,8 @@ class Start:
         """Show the first images of a layer; where slices fail alone, nothing in those that have none."""
         key = f"layers/{layer}/A"
         activity = self._arrays[key][:, :1]
-        for place, number in enumerate(range(self._lo, self._state.hi)):
-            mine = activity[place : place + 1]
+        for place in range(len(activity)):  # a single one of a layer that is held once
+            number, mine = self._lo + place, activity[place : place + 1]
             try:
                 mine[...] = reader(number, 0)
                 if tolerant:
