@@ -69,11 +69,11 @@ class Conv(Connection):
             )
         return link
 
-    def weights(self, layers: Mapping[str, Layer]) -> Variable:
-        """Declare the weights."""
+    def weights(self, link: Link) -> Variable:
+        """Declare the weights of a link between the two layers, or between parts of them."""
         return Variable(
             "weights",
-            weight_shape(self.link(layers)),
+            weight_shape(link),
             ("ky", "kx", "pre_feature", "py", "px", "post_feature"),
             f"weights of mode {self.mode}",
             per=weight_mode.per(self.mode),

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from petabatch.engine.split import Cut, Split, portion, weights_of_part
+from petabatch.engine.split import Split, portion, weights_of_part
 from petabatch.network.build import part_of_features
-from petabatch.network.graph import Part
 from petabatch.network.plan import Plan
-from petabatch.network.shares import side, split_layers
+from petabatch.network.shares import Part, side, split_layers
 from petabatch.parallel.comm import Comm
 from petabatch.spec.network import Network, Parallel
 from petabatch.spec.parts import Connection, Reading
@@ -35,35 +34,29 @@ class FeatureSplit(Split):
         """Return the same part of another network."""
         return FeatureSplit(plan, self.group)
 
-    def fitted(self, activity: Array, features: int, tag: int) -> Array:
+    def fitted(self, activity: Array, shape: tuple[int, int, int], tag: int) -> Array:
         """Return as many features of an activity, `[lanes, ny, nx, nf]`: those of all ranks, or of this one.
 
         Gathering them is collective for each `tag`.
         """
-        there = activity.shape[-1]
-        if features == there:
-            return activity
-        size = min(features, there)
-        cut = Cut(FEATURES, size, size)
-        if features > there:
-            return self._whole_of(activity, cut, tag)
-        return module_of(activity).ascontiguousarray(cut.part(activity, self.group.rank))
+        return self.fitted_along(FEATURES, activity, shape[2], tag)
 
     def through(self, read: Reading, connection: str, activity: Array, tag: int) -> Array:
         """Return what a connection delivers of all of a layer; collective for each `tag`."""
         graph = self.plan.graph
-        share, features = graph.shares.get(connection), self.whole_plan.graph.network.layers
+        share, layers = graph.shares.get(connection), self.whole_plan.graph.network.layers
         if share is None:
             return read.through(connection, activity)
         via = graph.network.connections[connection]
         if share.takes == "own":
-            activity = self.fitted(activity, graph.part.size(features[via.pre].shape[2]), tag)
+            features = graph.part.size(layers[via.pre].shape[2])
+            activity = self.fitted_along(FEATURES, activity, features, tag)
         delivered = read.through(connection, activity)
         if share.gives == "sum":
             total = np.empty(delivered.shape, delivered.dtype)
             self.group.add_parts(np.ascontiguousarray(host(delivered)), total, tag)
             return module_of(delivered).asarray(total)
-        return self.fitted(delivered, features[via.post].shape[2], tag)
+        return self.fitted_along(FEATURES, delivered, layers[via.post].shape[2], tag)
 
 
 def _part(network: Network, split: frozenset[str], group: Comm) -> Network:

@@ -40,8 +40,8 @@ class Features(Protocol):
     def of(self, plan: Plan) -> Features:
         """Return the same of the slices of another network, which has as many parts."""
 
-    def fitted(self, activity: Array, features: int, tag: int) -> Array:
-        """Return as many features of an activity, `[lanes, ny, nx, nf]`: those of all ranks, or of this one.
+    def fitted(self, activity: Array, shape: tuple[int, int, int], tag: int) -> Array:
+        """Return an activity, `[lanes, ny, nx, nf]`, with the rows and features of all ranks, or of this one.
 
         Gathering them is collective for each `tag`.
         """
@@ -112,8 +112,8 @@ class AllFeatures:
         """Return all features of another network."""
         return AllFeatures(plan)
 
-    def fitted(self, activity: Array, features: int, tag: int) -> Array:
-        """Return all features."""
+    def fitted(self, activity: Array, shape: tuple[int, int, int], tag: int) -> Array:
+        """Return the activity, which is whole."""
         return activity
 
     def learners(self, comm: Comm) -> Comm:

@@ -48,9 +48,9 @@ class GridSplit:
         rows = self._rows.of(plan)
         return GridSplit(rows, self._features.of(rows.plan), self.group)
 
-    def fitted(self, activity: Array, features: int, tag: int) -> Array:
-        """Return as many features of an activity: those of all ranks with this tile, or of this one."""
-        return self._features.fitted(activity, features, tag)
+    def fitted(self, activity: Array, shape: tuple[int, int, int], tag: int) -> Array:
+        """Return an activity with the rows and features of all ranks, or of this one; collective."""
+        return self._features.fitted(self._rows.fitted(activity, shape, tag), shape, tag)
 
     def learners(self, comm: Comm) -> Comm:
         """Return the ranks with the same features, of all tiles and slices."""
@@ -87,8 +87,11 @@ class GridSplit:
         self._rows.add_tiles(part, tag)
 
     def norms(self, probe: str, plan: Plan) -> Mapping[str, Sequence[Term]]:
-        """Return this rank's terms; those of layers that are not split are on the first rank of a tile."""
-        return self._features.norms(probe, plan)
+        """Return this rank's terms: of layers of which it has a part, or that it is the first to have."""
+        return {
+            quantity: [term for term in terms if self._rows.sums(term.layer)]
+            for quantity, terms in self._features.norms(probe, plan).items()
+        }
 
     def reading(self, read: Reading, tag: int) -> Reading:
         """Return what a probe sees of whole layers; what it reads is collective for each `tag`."""

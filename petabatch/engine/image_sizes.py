@@ -10,6 +10,7 @@ import numpy as np
 from petabatch.engine.prefetch import THREADS, depth
 from petabatch.network.graph import Graph
 from petabatch.network.plan import Plan
+from petabatch.network.shares import WHOLE, Part
 from petabatch.network.slices import values_of_images
 from petabatch.spec.network import Network
 from petabatch.spec.parts import ImageLayer
@@ -25,11 +26,14 @@ def slices_alike(network: Network, layer: str) -> dict[tuple[float, ...], Sequen
     return dict(found)
 
 
-def nbytes_of_source(network: Network, name: str) -> int:
+def nbytes_of_source(graph: Graph, name: str) -> int:
     """Return the bytes that reading images for an input layer keeps in memory, at most."""
-    layer = network.layers[name].images
+    layer = graph.network.layers[name].images
     assert layer is not None
-    return layer.source.nbytes(layer.shape) * len(slices_alike(network, name))
+    (ny, nx, nf), parts, source = layer.shape, tile_of(graph, name).parts, layer.source
+    whole = ny * parts, nx, nf
+    kept = source.nbytes(whole) * len(slices_alike(graph.network, name))
+    return kept + (source.nbytes_of_rows(whole) if parts > 1 else 0)
 
 
 def nbytes_while_read(plan: Plan, slices: int) -> int:
@@ -52,6 +56,17 @@ def shape_of(graph: Graph, layer: ImageLayer, name: str) -> tuple[int, int, int]
     """Return the shape of the images that an input layer reads, with their margin."""
     (y, x), (ny, nx, nf) = margin_of(graph, layer, name), layer.shape
     return ny + 2 * y, nx + 2 * x, nf
+
+
+def tile_of(graph: Graph, name: str) -> Part:
+    """Return the part of the rows of an input layer that a rank has."""
+    return graph.tiling.part if name in graph.tiling.layers else WHOLE
+
+
+def whole_shape_of(graph: Graph, layer: ImageLayer, name: str) -> tuple[int, int, int]:
+    """Return the shape of the images that all ranks together read for an input layer, with their margin."""
+    ny, nx, nf = shape_of(graph, layer, name)
+    return ny + (tile_of(graph, name).parts - 1) * layer.shape[0], nx, nf
 
 
 def nbytes_of_image(shape: tuple[int, int, int]) -> int:

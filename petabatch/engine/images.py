@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from petabatch.engine.image_sizes import margin_of, nbytes_of_image, shape_of, slices_alike
+from petabatch.engine.image_sizes import (
+    margin_of,
+    nbytes_of_image,
+    shape_of,
+    slices_alike,
+    tile_of,
+    whole_shape_of,
+)
+from petabatch.engine.tile_images import TileStream
 from petabatch.errors import InputError, InputFileError
 from petabatch.logs import log
 from petabatch.network.graph import Graph
@@ -56,6 +65,9 @@ class ImageReader:
         self.layer, self.name, self._blocking_io = layer, name, blocking_io
         self.y, self.x = margin_of(graph, layer, name)
         self.shape = shape_of(graph, layer, name)
+        self._whole = whole_shape_of(graph, layer, name)
+        first = tile_of(graph, name).number * layer.shape[0]
+        self._rows, self._reading = slice(first, first + self.shape[0]), threading.Lock()
         try:
             with calling(layer.source, f"layers.{name}.source"):
                 self._streams = dict(self._open())
@@ -127,9 +139,9 @@ class ImageReader:
             own = sliced(self._network, numbers[0])
             layer = own.layers[self.name].images
             assert layer is not None
-            stream = layer.source.stream(self.shape, own.run.batch, own.run.seed)
+            stream = layer.source.stream(self._whole, own.run.batch, own.run.seed)
             stream.expect(len(numbers))
-            yield key, stream
+            yield key, stream if self._whole == self.shape else TileStream(stream, self._rows, self._reading)
 
     def _stream(self, number: int) -> tuple[ImageStream, int]:
         """Return the images of a slice, and its number among the slices that they are for."""

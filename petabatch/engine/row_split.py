@@ -1,13 +1,12 @@
 """Tiles of rows: the rows of all layers that a rank has as a smaller network, and what tiles exchange.
 
-Each rank of a group has ny / R rows of every layer, and all weights. Within a step, the program exchanges the
-rows that patches reach beyond a tile. What weights learn from is summed exactly over the tiles of all slices.
+Each rank of a group has ny / R rows of the layers that are split, all other layers, and all weights. Within a
+step, the program exchanges the rows that patches reach beyond a tile, and gathers those of layers of which
+more than a tile is needed. What weights learn from is summed exactly over the tiles of all slices.
 """
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,25 +14,30 @@ import numpy as np
 
 from petabatch.engine.split import Split, portion, weights_of_part
 from petabatch.geometry import Axis, Patches
-from petabatch.network.build import build
+from petabatch.network.build import tile_of_rows
+from petabatch.network.graph import Graph
 from petabatch.network.plan import Plan
+from petabatch.network.shares import Part
 from petabatch.network.tiles import with_overlap
 from petabatch.parallel.comm import Comm
 from petabatch.parallel.grid import Grid
 from petabatch.parallel.neighbours import added, surrounded
-from petabatch.spec.images import ImageStream, Shown
 from petabatch.spec.network import Network, Parallel
-from petabatch.spec.parts import Connection, Layer, Source
+from petabatch.spec.parts import Connection, Reading
 from petabatch.variable import Array
 from petabatch.weight_mode import over_positions
 
+ROWS = 0
+"""The axis of the rows of a layer."""
+
 
 class RowSplit(Split):
-    """A tile of rows of every layer."""
+    """A tile of rows of the layers that are split."""
 
     def __init__(self, whole: Plan, place: Grid) -> None:
-        network, group = whole.graph.network, place.group
-        super().__init__(whole, group, frozenset(network.layers), build(_tile(network, group)))
+        graph, group = whole.graph, place.group
+        own = tile_of_rows(graph, _tile(graph, group), Part(group.rank, group.size))
+        super().__init__(whole, group, graph.tiling.layers, own)
         self.terms, self._place, self.tiles = group.size, place, group
 
     def of(self, plan: Plan) -> RowSplit:
@@ -43,6 +47,22 @@ class RowSplit(Split):
     def learners(self, comm: Comm) -> Comm:
         """Return all ranks: each has a part of what a slice learns from."""
         return self._place.world
+
+    def fitted(self, activity: Array, shape: tuple[int, int, int], tag: int) -> Array:
+        """Return as many rows of an activity, `[lanes, ny, nx, nf]`: those of all tiles, or of this one.
+
+        Gathering them is collective for each `tag`.
+        """
+        return self.fitted_along(ROWS, activity, shape[0], tag)
+
+    def through(self, read: Reading, connection: str, activity: Array, tag: int) -> Array:
+        """Return what a connection delivers of all of a layer; collective for each `tag`."""
+        graph, layers = self.plan.graph, self.whole_plan.graph.network.layers
+        if graph.tiling.repeated(connection):
+            return read.through(connection, activity)
+        via, part = graph.network.connections[connection], graph.tiling.part
+        own = self.fitted_along(ROWS, activity, part.size(layers[via.pre].shape[0]), tag)
+        return self.fitted_along(ROWS, read.through(connection, own), layers[via.post].shape[0], tag)
 
     def add_tiles(self, part: Array, tag: int) -> None:
         """Set an array to its sum over tiles, in their order; collective for each `tag`."""
@@ -77,106 +97,18 @@ class RowSplit(Split):
         return added(self.group, wide, p.y.before, p.y.after, tag)
 
 
-class _TileStream(ImageStream):
-    """The rows of a tile of the images of a source, which is read by one thread at a time.
-
-    So there is one whole image at a time where a source has no rows alone, however many are read ahead.
-    """
-
-    def __init__(self, whole: ImageStream, rows: slice) -> None:
-        self._whole, self._rows, self._lock = whole, rows, threading.Lock()
-        self.displays, self.forward, self.files = whole.displays, whole.forward, whole.files
-
-    def __call__(self, slice_: int, display: int) -> np.ndarray:
-        """Return the rows."""
-        with self._lock:
-            return self._whole.rows(slice_, display, self._rows)
-
-    @property
-    def notes(self) -> Sequence[str]:
-        """Those of the whole."""
-        return self._whole.notes
-
-    def expect(self, slices: int) -> None:
-        """Prepare for the number of slices for which it is read."""
-        self._whole.expect(slices)
-
-    def shown(self, slice_: int, display: int, margin: tuple[int, int] = (0, 0)) -> Shown:
-        """Return what a slice shows of the whole."""
-        return self._whole.shown(slice_, display, margin)
-
-    def begins(self, slice_: int, display: int) -> bool:
-        """Return whether a film begins."""
-        return self._whole.begins(slice_, display)
-
-
-class _TileSource(Source):
-    """A source of whole images; a rank keeps the rows of its tile."""
-
-    type: str = ""
-    whole: Any
-    """The source."""
-    part: int
-    parts: int
-
-    def open(self, shape: tuple[int, int, int], batch: int, seed: int) -> Callable[[int, int], np.ndarray]:
-        """Return what reads the rows."""
-        return self.stream(shape, batch, seed)
-
-    def stream(self, shape: tuple[int, int, int], batch: int, seed: int) -> ImageStream:
-        """Return the rows of the images that the whole layer shows."""
-        rows = slice(self.part * shape[0], (self.part + 1) * shape[0])
-        return _TileStream(self.whole.stream(self._of_all(shape), batch, seed), rows)
-
-    def paths(self) -> Sequence[str]:
-        """Return the input files."""
-        return self.whole.paths()  # type: ignore[no-any-return]
-
-    @property
-    def read_ahead(self) -> bool:
-        """As the whole images are."""
-        return bool(self.whole.read_ahead)
-
-    @property
-    def once(self) -> bool:
-        """As the whole images are."""
-        return bool(self.whole.once)
-
-    @property
-    def alike(self) -> bool:
-        """As the whole images are."""
-        return bool(self.whole.alike)
-
-    @property
-    def traced(self) -> bool:
-        """As the whole images are."""
-        return bool(self.whole.traced)
-
-    @property
-    def resets(self) -> bool:
-        """As the whole images do."""
-        return bool(self.whole.resets)
-
-    def nbytes(self, shape: tuple[int, int, int]) -> int:
-        """Return the bytes that reading images keeps in memory, with what rows take beyond themselves."""
-        whole = self._of_all(shape)
-        return int(self.whole.nbytes(whole)) + int(self.whole.nbytes_of_rows(whole))
-
-    def _of_all(self, shape: tuple[int, int, int]) -> tuple[int, int, int]:
-        return shape[0] * self.parts, *shape[1:]
-
-
-def _tile(network: Network, group: Comm) -> Network:
+def _tile(whole: Graph, group: Comm) -> Network:
     """Return the network of one rank of the group."""
-    layers: dict[str, Layer] = {}
-    for name, layer in network.layers.items():
+    network, layers = whole.network, dict(whole.network.layers)
+    for name in whole.tiling.layers:
+        layer = layers[name]
         ny, nx, nf = layer.shape
         changed: dict[str, Any] = {"shape": (ny // group.size, nx, nf)}
         changed["start"] = {variable: portion(one, -3, group) for variable, one in layer.start.items()}
-        if layer.images is not None:
-            changed["source"] = _TileSource(whole=layer.images.source, part=group.rank, parts=group.size)
         layers[name] = layer.model_copy(update=changed)
-    connections = {name: _of_tile(connection, group) for name, connection in network.connections.items()}
+    connections = dict(network.connections)
+    for name in filter(whole.tiling.by_tiles, connections):
+        connections[name] = _of_tile(connections[name], group)
     rest = Parallel(features=network.parallel.features)  # which split what is left
     return network.model_copy(update={"layers": layers, "connections": connections, "parallel": rest})
 

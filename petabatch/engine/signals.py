@@ -15,13 +15,15 @@ from petabatch.engine.features import Features
 from petabatch.engine.history import History
 from petabatch.engine.lane_images import ImageMargin
 from petabatch.engine.state import owned
-from petabatch.engine.weight_update import SUMMED
+from petabatch.engine.weight_update import ACTIVE, SUMMED
 from petabatch.geometry import Patches
 from petabatch.kernels.array import ArrayKernels
 from petabatch.lazy_property import lazy_property
 from petabatch.network.graph import Edge, Graph
+from petabatch.network.shares import ALL
 from petabatch.spec.weights import Learning
 from petabatch.variable import Array, Border
+from petabatch.weight_mode import over_positions
 
 KnownProduct = Callable[[int, str, str, str, Learning, Array, "Array | None"], bool]
 """`Stepper.products`: step, connection, pre layer, layer learned against, rule, and where the results go."""
@@ -114,38 +116,36 @@ class Signals:
                 return given(connection.deliver(self.kernels, wiring, carried, "zero", None))
             patches = {**weights(), "step": step} if pending else weights()
             activity = taken(history.at(seen))
-            return given(self._delivered(edge.name, activity, self._border(pre, seen), patches))
+            return given(self._delivered(edge.name, activity, self._border(edge.name, seen), patches))
 
         taken, given = self._shared(edge)
         return arrival
 
     def _shared(self, edge: Edge) -> tuple[Callable[[Array], Array], Callable[[Array], Array]]:
-        """Return what makes the features that a connection takes, and what makes of those it gives the input.
+        """Return what makes the parts that a connection takes, and what makes of those it gives the input.
 
-        Collective, where layers are split by features.
+        Collective, where layers are split.
         """
-        share, tag, part = self.graph.shares.get(edge.name), self.tag, self.graph.part
-        if share is None:
+        graph, features, tag = self.graph, self.features, self.tag
+        if not graph.shares and not graph.tiling.layers:
             return (lambda activity: activity,) * 2
-        features, layers, c = self.features, self.graph.network.layers, edge.connection
-        pre, post = layers[c.pre].shape[2], layers[c.post].shape[2]
-        takes = pre * part.parts if share.gathers else part.size(pre) if share.cuts else pre
+        takes, post = graph.taken(edge.name), graph.network.layers[edge.connection.post].shape
+        adds = graph.shares.get(edge.name, ALL).gives == "sum"
 
         def given(delivered: Array) -> Array:
-            whole = features.add(delivered) if share.gives == "sum" else delivered
-            return features.fitted(whole, post, tag)
+            return features.fitted(features.add(delivered) if adds else delivered, post, tag)
 
         return lambda activity: features.fitted(activity, takes, tag), given
 
     def potential(self, layer: str) -> Callable[[int], Array | None]:
         """Return the function of the step of the potential to reset a layer to; None is the initial one.
 
-        Collective, where it is of features that other ranks have.
+        Collective, where it is of parts that other ranks have.
         """
         source, layers = self.graph.network.layers[layer].reset_to, self.graph.network.layers
         if source is None:
             return lambda step: None
-        features, tag, own = self.features, self.tag, layers[layer].shape[2]
+        features, tag, own = self.features, self.tag, layers[layer].shape
         if f"layers/{source}/V" in self.arrays:
             return lambda step: features.fitted(self.arrays[f"layers/{source}/V"], own, tag)
         history = History(self.arrays[f"layers/{source}/A"])
@@ -153,17 +153,27 @@ class Signals:
         return lambda step: features.fitted(history.at(step - lookback), own, tag)
 
     def ends(self, connection: str, against: str, step: int) -> tuple[Array, Array]:
-        """Return the activities whose product the weights of a connection learn from: of their features.
+        """Return the activities whose product the weights of a connection learn from: of their parts.
 
-        Collective, where layers are split by features.
+        Collective, where layers are split.
         """
         link, c = self.graph.wirings[connection].link, self.graph.network.connections[connection]
         assert link is not None
         activities = self.histories[c.pre].at(step - c.delay), self.histories[against].at(step)
-        sizes = (shape[2] for shape in link.shapes)
         fitted = self.features.fitted
-        pre, post = (fitted(a, size, self.tag) for a, size in zip(activities, sizes, strict=True))
+        pre, post = (fitted(a, shape, self.tag) for a, shape in zip(activities, link.shapes, strict=True))
         return pre, post
+
+    def surrounded(self, connection: str, fine: Array, border: Border = "zero") -> tuple[Array, Patches]:
+        """Return the finer layer of a connection with all that patches reach of it, and their geometry on it.
+
+        Collective, where it is made by tiles; but of an image with its margin, `border`, all is here.
+        """
+        link = self.graph.wirings[connection].link
+        assert link is not None
+        if not self.graph.tiling.by_tiles(connection) or not isinstance(border, str | float | int):
+            return fine, link.patches
+        return self.features.surrounded(fine, link.patches, self.tag)
 
     def folded(self, edge: Edge) -> Patches | None:
         """Return the patches whose sum is all that an edge delivers, None where there is more to it."""
@@ -171,17 +181,18 @@ class Signals:
         plain = connection.operation in ("forward", "transposed") and connection.carries == "A"
         if link is None or not link.scatter or not plain:
             return None
-        whole = self.features.overlapping(link.patches) is link.patches
-        return link.patches if whole and edge.name not in self.graph.shares else None
+        split = edge.name in self.graph.shares or edge.name in self.graph.tiling.shares
+        return None if split else link.patches
 
     def columns(self, edge: Edge, p: Patches) -> Callable[[int], Array]:
         """Return the function of the step that gives patches weighted by the pre layer, `[L, G, M, K]`."""
-        pre, kernels, weights = edge.connection.pre, self.kernels, cache(partial(self._weights, edge.name))
-        history = self.histories[pre]
+        kernels, weights = self.kernels, cache(partial(self._weights, edge.name))
+        history = self.histories[edge.connection.pre]
 
         def columns(step: int) -> Array:
             seen = step - edge.lookback
-            return kernels.mixtures(kernels.coarse(history.at(seen), p, self._border(pre, seen)), weights())
+            border = self._border(edge.name, seen)
+            return kernels.mixtures(kernels.coarse(history.at(seen), p, border), weights())
 
         return columns
 
@@ -191,22 +202,30 @@ class Signals:
         link = wiring.link
         if link is None:
             return connection.deliver(self.kernels, wiring, activity, border, patches)
-        p = whole = link.patches
-        if link.scatter:
-            p = self.features.overlapping(whole)
-        else:
-            activity, p = self.features.surrounded(activity, whole, self.tag)
-        if p is not whole:
+        p, tiled = link.patches, self.graph.tiling.by_tiles(name)
+        if not link.scatter:
+            activity, p = self.surrounded(name, activity, border)
+        elif tiled:
+            p = self.features.overlapping(p)
+        if p is not link.patches:
             wiring = replace(wiring, link=replace(link, patches=p))
         found = connection.deliver(self.kernels, wiring, activity, border, patches)
-        return self.features.own_rows(found, whole, self.tag) if link.scatter else found
+        return self.features.own_rows(found, link.patches, self.tag) if link.scatter and tiled else found
 
-    def _border(self, layer: str, step: int) -> Border:
-        """Return what connections see beyond the edge of a layer, at the activity of `step`."""
+    def _border(self, connection: str, step: int) -> Border:
+        """Return what a connection sees beyond the edge of its pre layer, at the activity of `step`."""
+        layer, tiling = self.graph.network.connections[connection].pre, self.graph.tiling
         margin = self.margins.get(layer)
         if margin is None:
             return self.graph.border(layer)
-        return margin.at(step) if step >= 0 else "zero"
+        if step < 0:
+            return "zero"
+        image, rows = margin.at(step), self.graph.network.layers[layer].shape[0]
+        if layer in tiling.layers or not tiling.by_tiles(connection):
+            return image
+        around = image.shape[1] - rows  # of all rows of the layer
+        first, own = tiling.part.first(rows), tiling.part.size(rows)
+        return image[:, first : first + own + around]
 
     def _weights(self, connection: str, delayed: bool = False) -> Any:
         """Return what a connection delivers by: patches, or its synapses, which may be `delayed`."""
@@ -236,11 +255,12 @@ class Signals:
         assert link is not None
         known_already = known(step, name, connection.pre, against, rule, into["product"], into.get("counts"))
         if known_already and "active" not in into:
+            self._count_once(weights, name, into)
             return
         pre, post = self.ends(name, against, step)
-        beyond = self._border(connection.pre, step - connection.delay)
+        beyond = self._border(name, step - connection.delay)
         if not known_already:
-            fine, p = self.features.surrounded(post if link.scatter else pre, link.patches, self.tag)
+            fine, p = self.surrounded(name, *((post,) if link.scatter else (pre, beyond)))
             ends = (pre, fine) if link.scatter else (fine, post)
 
             def product(a: Array, b: Array, beyond: Border) -> Array:
@@ -258,6 +278,15 @@ class Signals:
                 into["counts"][...] = product(rule.tally(ends[0]), xp.ones_like(ends[1]), beyond)[..., :1]
         if "active" in into:
             into["active"][...] = (pre != 0).sum(axis=(1, 2))[:, None, None]
+        self._count_once(weights, name, into)
+
+    def _count_once(self, weights: str, name: str, into: Mapping[str, Array]) -> None:
+        """Leave what is summed over tiles to the first of those that have made a connection as a whole."""
+        if not self.graph.tiling.repeated(name) or self.features.tiles.rank == 0:
+            return
+        shared = over_positions(self.graph.weighted[weights].mode)
+        for kind in into.keys() & set(SUMMED if shared else (ACTIVE,)):
+            into[kind][...] = 0
 
 
 def patches_of(

@@ -7,6 +7,7 @@ parts are longer than that, they overlap.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -53,7 +54,7 @@ class Cut(NamedTuple):
         return np.concatenate([*(part[first] for part in parts[:-1]), parts[-1]], self.axis + 1)
 
 
-class Split:
+class Split(ABC):
     """The part of rank `group.rank` of the slices of a plan, among the ranks that have the same slices."""
 
     terms = 1
@@ -71,7 +72,7 @@ class Split:
         # What depends on sizes is that of the whole, so that all ranks meet at the same steps and keep the
         # same arrays.
         outermost = whole.whole or whole
-        method = of_part(whole.method, part.graph, outermost.graph.network)
+        method = of_part(whole.method, part.graph)
         self.plan = replace(
             part, flush=whole.flush, block=whole.block, stops=whole.stops, method=method, whole=outermost
         )
@@ -84,10 +85,6 @@ class Split:
         self._layer_cuts = {
             name: _cut(shapes[0][name].shape, shapes[1][name].shape, group.size) for name in shapes[0]
         }
-
-    def fitted(self, activity: Array, features: int, tag: int) -> Array:
-        """Return all features, which each rank has."""
-        return activity
 
     def learners(self, comm: Comm) -> Comm:
         """Return the ranks over which what weights learn from is summed; `comm` have other slices."""
@@ -126,29 +123,39 @@ class Split:
         network = (plan.whole or self.whole_plan).graph.network
         found = network.probes[probe].norms(network.layers)
         return {
-            quantity: [term for term in terms if term.layer in self.layers or self.group.rank == 0]
-            for quantity, terms in found.items()
+            quantity: [term for term in terms if self.sums(term.layer)] for quantity, terms in found.items()
         }
+
+    def sums(self, layer: str) -> bool:
+        """Return whether this rank has a part of a layer, or is the first of those that have the whole."""
+        return layer in self.layers or self.group.rank == 0
 
     def reading(self, read: Reading, tag: int) -> Reading:
         """Return what a probe sees of whole layers; what it reads is collective for each `tag`."""
         return _WholeReading(self, read, tag)
 
+    @abstractmethod
     def through(self, read: Reading, connection: str, activity: Array, tag: int) -> Array:
         """Return what a connection delivers of all of a layer; collective for each `tag`."""
-        via = self.plan.graph.network.connections[connection]
-        delivered = read.through(connection, self.part_of_layer(via.pre, activity))
-        return self.layer(via.post, delivered, tag)
+
+    def fitted_along(self, axis: int, activity: Array, size: int, tag: int) -> Array:
+        """Return so many places of an activity along an axis of a layer: those of all ranks, or of this one.
+
+        Gathering them is collective for each `tag`.
+        """
+        there = activity.shape[axis + 1]
+        if size == there:
+            return activity
+        part = min(size, there)
+        cut = Cut(axis, part, part)
+        if size > there:
+            return self._whole_of(activity, cut, tag)
+        return module_of(activity).ascontiguousarray(cut.part(activity, self.group.rank))
 
     def layer(self, name: str, part: Array, tag: int) -> Array:
         """Return a whole layer, `[lanes, ny, nx, nf]`, from the parts of all ranks; collective."""
         cut = self._layer_cuts[name]
         return part if cut is None or cut.axis >= part.ndim - 1 else self._whole_of(part, cut, tag)
-
-    def part_of_layer(self, name: str, whole: Array) -> Array:
-        """Return this rank's part of a layer, `[lanes, ny, nx, nf]`."""
-        cut = self._layer_cuts[name]
-        return whole if cut is None else cut.part(whole, self.group.rank)
 
     @contextmanager
     def all_of(

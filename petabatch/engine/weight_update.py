@@ -69,7 +69,8 @@ def _revive(
 ) -> None:
     assert owner.revive is not None
     assert owner.learn is not None
-    network, weights = graph.network, mine["weights"]
+    network, weights, link = graph.network, mine["weights"], graph.wirings[name].link
+    assert link is not None
     dead = owner.revive.dead(mine["idle"], mine["usage"], xp)
     for lane, number in enumerate(owners):
         which = xp.flatnonzero(dead[lane])
@@ -81,7 +82,7 @@ def _revive(
         if owner.normalize is not None:
             owner.normalize.apply(new, np)
         weights[lane, 0, 0, which] = xp.asarray(new)[0, 0, 0, which]
-        for variable in owner.learn.variables(owner.weights(network.layers)):
+        for variable in owner.learn.variables(owner.weights(link)):
             mine[variable.name][lane, 0, 0, which] = variable.initial
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 
 from petabatch.network.graph import Edge, Graph
@@ -18,11 +19,16 @@ from petabatch.network.operations import (
     Source,
     When,
 )
+from petabatch.network.shares import ALL
 from petabatch.network.tiles import with_overlap
 from petabatch.spec.compiled import NotSuitable
 from petabatch.variable import Border
 
 Shape = tuple[int, int, int]
+ROWS, FEATURES = 0, 2
+"""Axes along which ranks have parts of layers."""
+NAMES = {ROWS: ("from all tiles", "of this tile"), FEATURES: ("from all ranks", "of this rank")}
+"""What is gathered, and what is cut out."""
 
 
 def with_margin(graph: Graph, name: str) -> tuple[int, int, int]:
@@ -39,9 +45,10 @@ def active_units(layer: str) -> str:
 class Arrivals:
     """What arrives at the layers of a network in a step; what is padded for one edge serves others."""
 
-    def __init__(self, graph: Graph, tiled: bool = False) -> None:
-        """Take the graph of a whole network, or that of a tile of its rows."""
-        self.graph, self.layers, self._tiled = graph, graph.network.layers, tiled
+    def __init__(self, graph: Graph) -> None:
+        """Take the graph of a whole network, or that of a part of it."""
+        self.graph, self.layers = graph, graph.network.layers
+        self._parts = {ROWS: graph.tiling.part, FEATURES: graph.part}
         self.scratch: dict[str, int] = {}
         """The size of each array that something arrives in, or is padded in."""
         self.padded: set[tuple[str, When]] = set()
@@ -49,51 +56,62 @@ class Arrivals:
 
     def of(self, edge: Edge, when: When) -> tuple[Source, list[Operation]]:
         """Return what an update reads of an edge, and the operations that must come before it."""
-        c, share = edge.connection, self.graph.shares.get(edge.name)
-        seen, own = Source(f"layers/{c.pre}/{c.carries}", edge.lookback), self.layers[c.pre].shape
-        if share is None:
-            return self._carried(edge, seen, (own, self.layers[c.post].shape), when)
-        if share.gathers and c.operation == "sparse":
-            raise NotSuitable(f"connections.{edge.name}: its active units are those of several ranks")
+        c, graph, name = edge.connection, self.graph, edge.name
+        seen, shape = Source(f"layers/{c.pre}/{c.carries}", edge.lookback), self.layers[c.pre].shape
+        rows, features = graph.tiling.shares.get(name, ALL), graph.shares.get(name, ALL)
+        if features.gathers and c.operation == "sparse":
+            raise NotSuitable(f"connections.{name}: its active units are those of several ranks")
         before, after = list[Operation](), list[Operation]()
         here = f"scratch/{c.pre}.{c.carries}[-{edge.lookback}]"
-        if share.gathers:
-            seen = self._gathered(f"{here} from all ranks", seen, own, when, before)
-            own = self._all(own)
-        elif share.cuts:
-            seen = self._cut(f"{here} of this rank", seen, own, when, before)
-            own = self._own(own)
-        whole = self.layers[c.post].shape
-        made = self._all(whole) if share.keeps else self._own(whole) if share.completes else whole
-        arrival, operations = self._carried(edge, seen, (own, made), when)
-        part = replace(arrival, factor=1.0, buffer=0)
-        if share.gives == "sum":
-            out, size = f"scratch/{edge.name} from all ranks", math.prod(made)
-            self.scratch[out] = size
-            after.append(Join(out, part, size, when=when))
+        for share, axis in ((rows, ROWS), (features, FEATURES)):
+            if share.gathers or (share.cuts and not self._in_image(edge, axis)):
+                here += f" {NAMES[axis][share.cuts]}"
+                one, shape = self._fitted(here, seen, shape, axis, share.gathers, when)
+                seen = self._once(one, before)
+        made = graph.given(name)
+        arrival, operations = self._carried(edge, seen, (graph.taken(name), made), when)
+        part, out = replace(arrival, factor=1.0, buffer=0), f"scratch/{name}"
+        if features.gives == "sum":
+            out += " from all ranks"
+            self.scratch[out] = math.prod(made)
+            after.append(Join(out, part, math.prod(made), when=when))
             part = Source(out)
-        if share.completes:
-            part = self._gathered(f"scratch/{edge.name} from all ranks", part, made, when, after)
-        elif share.keeps:
-            part = self._cut(f"scratch/{edge.name} of this rank", part, made, when, after)
+        for share, axis in ((features, FEATURES), (rows, ROWS)):
+            if share.completes or share.keeps:
+                out += f" {NAMES[axis][share.keeps]}"
+                one, made = self._fitted(out, part, made, axis, share.completes, when)
+                part = self._once(one, after)
         return replace(part, factor=edge.factor, buffer=edge.buffer), [*before, *operations, *after]
 
-    def gathered(self, out: str, seen: Source, shape: Shape, when: When) -> Join:
-        """Return the operation that makes all features of a layer, of which this rank has some."""
-        return Join(out, seen, math.prod(shape), shape[2], when=when)
+    def fitted(self, out: str, seen: Source, shape: Shape, to: Shape, when: When) -> Iterator[Operation]:
+        """Yield the operations that make `out`, of shape `to`, of a layer with other parts on this rank."""
+        axes = [axis for axis in (ROWS, FEATURES) if shape[axis] != to[axis]]
+        for axis in axes:
+            here = out if axis == axes[-1] else f"{out.replace('layers/', 'scratch/')}, its rows"
+            one, shape = self._fitted(here, seen, shape, axis, to[axis] > shape[axis], when)
+            yield one
+            seen = Source(here)
 
-    def cut(self, out: str, seen: Source, shape: Shape, when: When) -> Crop:
-        """Return the operation that makes the features of this rank, of a layer with all of them."""
-        (ny, nx, nf), part = shape, self.graph.part  # features are columns of single numbers here
-        return Crop(out, seen, (ny * nx, part.size(nf), 1), (0, part.first(nf)), nf, when=when)
+    def _fitted(
+        self, out: str, seen: Source, shape: Shape, axis: int, gathers: bool, when: When
+    ) -> tuple[Operation, Shape]:
+        """Return the operation that gathers what all ranks have of a layer, or cuts out the part of this one.
 
-    def _gathered(self, out: str, seen: Source, shape: Shape, when: When, to: list[Operation]) -> Source:
-        self.scratch[out] = math.prod(self._all(shape))
-        return self._once(self.gathered(out, seen, shape, when), to)
-
-    def _cut(self, out: str, seen: Source, shape: Shape, when: When, to: list[Operation]) -> Source:
-        self.scratch[out] = math.prod(self._own(shape))
-        return self._once(self.cut(out, seen, shape, when), to)
+        And the shape of what it makes.
+        """
+        part, (ny, nx, nf) = self._parts[axis], shape
+        size = shape[axis] * part.parts if gathers else part.size(shape[axis])
+        made = (size, nx, nf) if axis == ROWS else (ny, nx, size)
+        one: Operation
+        if gathers:
+            one = Join(out, seen, math.prod(shape), math.prod(shape[axis:]), axis == ROWS, when=when)
+        elif axis == ROWS:
+            one = Crop(out, seen, made, (part.first(ny), 0), nx, when=when)
+        else:  # features are columns of single numbers
+            one = Crop(out, seen, (ny * nx, size, 1), (0, part.first(nf)), nf, when=when)
+        if out.startswith("scratch/"):
+            self.scratch[out] = math.prod(made)
+        return one, made
 
     def _once(self, one: Operation, to: list[Operation]) -> Source:
         """Add an operation unless another edge has asked for it; return what it makes."""
@@ -102,18 +120,18 @@ class Arrivals:
             to.append(one)
         return Source(one.out)
 
-    def _all(self, shape: Shape) -> Shape:
-        return *shape[:2], shape[2] * self.graph.part.parts
-
-    def _own(self, shape: Shape) -> Shape:
-        return *shape[:2], self.graph.part.size(shape[2])
+    def _in_image(self, edge: Edge, axis: int) -> bool:
+        """Return whether the tile that an edge takes is cut out of an image with the margin around it."""
+        link, pre = edge.wiring.link, edge.connection.pre
+        padded = link is not None and not link.scatter
+        return axis == ROWS and padded and self.layers[pre].border == "image"
 
     def _carried(
         self, edge: Edge, seen: Source, shapes: tuple[Shape, Shape], when: When
     ) -> tuple[Source, list[Operation]]:
         """Return what a connection makes of what it sees; `shapes` are those of this and of what it makes."""
         c, border, size = edge.connection, self.layers[edge.connection.pre].border, math.prod(shapes[1])
-        place = f"connections.{edge.name}"
+        place, tiled = f"connections.{edge.name}", self.graph.tiling.by_tiles(edge.name)
         if c.operation == "copy":
             return replace(seen, factor=edge.factor, buffer=edge.buffer), []
         if c.operation == "sparse" and edge.wiring.synapses is not None:
@@ -146,10 +164,10 @@ class Arrivals:
             rows, columns = (p.y.margin,) * 2, (p.x.margin,) * 2
         else:
             rows, columns = (p.y.before, p.y.after), (p.x.before, p.x.after)
-        seen, operations = self._pad(c.pre, seen, shapes[0], rows, columns, border, when)
+        seen, operations = self._pad(c.pre, seen, shapes[0], rows, columns, border, tiled, when)
         out = f"scratch/{edge.name}"
         self.scratch[out] = size
-        if self._tiled and link.scatter and (p.y.before or p.y.after):
+        if tiled and link.scatter and (p.y.before or p.y.after):
             carry = Carry(out, seen, weights, p, link.scatter, method, factor, when=when)
             operations += self._beyond(carry)
             return Source(out, 0, edge.factor, edge.buffer), operations
@@ -181,26 +199,32 @@ class Arrivals:
         rows: tuple[int, int],
         columns: tuple[int, int],
         border: Border,
+        tiled: bool,
         when: When,
     ) -> tuple[Source, list[Operation]]:
-        """Return the padded layer, and the operation that pads it if no other edge has asked for it."""
-        if not any((*rows, *columns)):
+        """Return the padded layer, and the operation that pads it if no other edge has asked for it.
+
+        Of a layer that is `tiled` for it, other tiles have rows of the padding.
+        """
+        (ny, nx, nf), whole = shape, self.layers[pre].shape[0]
+        if not any((*rows, *columns, ny != whole and border == "image")):
             return seen, []
-        ny, nx, nf = shape
         of = f"{pre}[-{seen.lookback}]" if seen.key.startswith("layers/") else seen.key.partition("/")[2]
+        of += f" {NAMES[ROWS][1]}" if ny != whole and border == "image" else ""
         out = f"scratch/{of} in {rows} {columns} {border}"
         self.scratch[out] = (ny + sum(rows)) * (nx + sum(columns)) * nf
         if (out, when) in self.padded:
             return Source(out), []
         self.padded.add((out, when))
         if border == "image":
-            whole, margin = with_margin(self.graph, pre), self.graph.margins(pre)
-            part = (ny + sum(rows), nx + sum(columns), nf)
-            start = (margin[0] - rows[0], margin[1] - columns[0])
+            margin, part = self.graph.margins(pre), (ny + sum(rows), nx + sum(columns), nf)
+            first = self.graph.tiling.part.first(whole) if ny != whole else 0
+            start = (first + margin[0] - rows[0], margin[1] - columns[0])
             image = replace(seen, key=f"margins/{pre}")
-            return Source(out), [Crop(out, image, part, start, whole[1], when=when)]
+            columns_there = with_margin(self.graph, pre)[1]
+            return Source(out), [Crop(out, image, part, start, columns_there, when=when)]
         padding: list[Operation] = [Extend(out, seen, (ny, nx, nf), rows, columns, border, when=when)]
-        if self._tiled and any(rows):
+        if tiled and any(rows):
             row = (nx + sum(columns)) * nf
             padding.append(Exchange(out, Source(out), ny, *rows, row, adds=False, when=when))
         return Source(out), padding

@@ -23,12 +23,12 @@ from petabatch.network.constant_input import check_constant_input
 from petabatch.network.evaluation import check_evaluate
 from petabatch.network.features import check_features
 from petabatch.network.gpu_rows import check_rows
-from petabatch.network.graph import Edge, Graph, Part
+from petabatch.network.graph import Edge, Graph
 from petabatch.network.levels import delivers, find_levels
 from petabatch.network.method import check_kernel
 from petabatch.network.over_time import check_over_time
 from petabatch.network.pool import check_pool
-from petabatch.network.shares import shares
+from petabatch.network.shares import Part, shares
 from petabatch.network.slices import (
     check_fits,
     check_slices,
@@ -37,7 +37,7 @@ from petabatch.network.slices import (
     sliced,
     synaptic_values,
 )
-from petabatch.network.tiles import check_tiles
+from petabatch.network.tiles import check_tiles, find_tiling, of_tile
 from petabatch.network.until import check_until
 from petabatch.spec.network import Network
 from petabatch.spec.parts import Connection, Layer, Wiring
@@ -72,7 +72,9 @@ def build(network: Network) -> Graph:
         raise ParamsError(problems)
     edges = {name: _edges(network, name, wirings, levels) for name in network.layers}
     depths = _depths(network, edges, levels)
-    graph = Graph(network, levels, edges, wirings, depths, shares=shares(network))
+    graph = Graph(
+        network, levels, edges, wirings, depths, shares=shares(network), tiling=find_tiling(network, wirings)
+    )
     problems = check_synapses(graph) or check_potentials(graph) or check_common_depths(graph)
     if problems := problems or _number_problems(graph):
         raise ParamsError(problems)
@@ -90,10 +92,22 @@ def part_of_features(whole: Graph, network: Network, part: Part) -> Graph:
         takes = part.size(pre) if share.takes == "own" else pre
         gives = part.size(post) if share.gives == "own" else post
         wirings[name] = replace(wirings[name], link=link.with_features(takes, gives))
+    return replace(_of_part(whole, network, wirings), part=part)
+
+
+def tile_of_rows(whole: Graph, network: Network, part: Part) -> Graph:
+    """Return the graph of a rank that has a tile of the rows, with its network; the whole is checked."""
+    wirings = dict(whole.wirings)
+    for name in filter(whole.tiling.by_tiles, wirings):
+        link = wirings[name].link
+        if link is not None:
+            wirings[name] = replace(wirings[name], link=replace(link, patches=of_tile(link.patches, part)))
+    return replace(_of_part(whole, network, wirings), tiling=replace(whole.tiling, part=part))
+
+
+def _of_part(whole: Graph, network: Network, wirings: Mapping[str, Wiring]) -> Graph:
     edges = {name: _edges(network, name, wirings, whole.levels) for name in network.layers}
-    return replace(
-        whole, network=network, wirings=wirings, edges=edges, known_synapses=whole.synapses, part=part
-    )
+    return replace(whole, network=network, wirings=wirings, edges=edges, known_synapses=whole.synapses)
 
 
 def check_potentials(graph: Graph) -> list[Problem]:
@@ -172,7 +186,8 @@ def with_numbers_of_slice(graph: Graph, number: int) -> Graph:
     The values are valid each by itself, see `check_slices`. Raises ParamsError when the network is not.
     """
     network = sliced(graph.network, number)
-    if graph.part.parts == 1 and any(map(_draws, own_values(graph.network, number))):
+    whole = graph.part.parts == graph.tiling.part.parts == 1
+    if whole and any(map(_draws, own_values(graph.network, number))):
         return replace(build(network), known_synapses=graph.synapses)
     found = replace(with_numbers(graph, network), known_synapses=graph.synapses)
     if problems := _number_problems(found):

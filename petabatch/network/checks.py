@@ -128,7 +128,7 @@ def check_normalisers(network: Network, problems: list[Problem]) -> None:
 def _kernels(network: Network, conv: WeightOwner) -> str:
     """Describe the properties that connections must share to be normalised jointly."""
     try:
-        weights = conv.weights(network.layers)
+        weights = conv.weights(conv.link(network.layers))
     except (GeometryError, KeyError):
         return "invalid"  # reported elsewhere
     return f"{weights.shape[:3]} for each {weights.per}"

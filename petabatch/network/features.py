@@ -1,9 +1,9 @@
 """Feature parallelism, `[parallel] features`: the layers that are split over ranks, and what prevents it.
 
 A layer answers `splittable` where its units do not depend on each other; each rank has the weights of its
-features. All other layers are computed on every rank of a group. `shares.py` says what becomes of features
-between layers. Updates of weights that couple features have those of all ranks for their time.
-`engine/split.py` makes the parts.
+features, if their number divides. All other layers are computed on every rank of a group. `shares.py` says
+what becomes of features between layers. Updates of weights that couple features have those of all ranks for
+their time. `engine/split.py` makes the parts.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from petabatch.errors import Problem
-from petabatch.network.possible_parts import divisors, hint, with_parts
+from petabatch.network.possible_parts import hint, numbers, sizes, undivided, with_parts
 from petabatch.network.shares import shares, split_layers
 from petabatch.spec.network import Network
 from petabatch.spec.parts import WeightOwner
@@ -36,16 +36,18 @@ def check_features(network: Network, problems: list[Problem]) -> None:
         return
     obstacles = list(_obstacles(network))
     if obstacles:
-        features = divisors(network.layers[name].shape[2] for name in split_layers(network))
+        features = numbers(sizes(network, "features").values())
         possible = [n for n in features if not any(_obstacles(with_parts(network, "features", n)))]
         one = hint("features", ranks, possible)
         problems += [Problem(key, reason, hint=one) for key, reason in obstacles]
 
 
 def _obstacles(network: Network) -> Iterator[tuple[str, str]]:
-    ranks, split = network.parallel.features, split_layers(network)
-    if not split:
+    if not sizes(network, "features"):
         yield "parallel.features", "there is no code layer, such as lca, whose features could be split"
+    elif not split_layers(network):
+        for name, reason in undivided(network, "features").items():
+            yield f"layers.{name}.shape", reason
     for name, share in shares(network).items():
         pre = network.connections[name].pre
         if share.cuts and network.layers[pre].border == "image":
@@ -53,7 +55,3 @@ def _obstacles(network: Network) -> Iterator[tuple[str, str]]:
                 f"connections.{name}",
                 f"its weights are those of some features, and {pre} has its image around it",
             )
-    for name in split:
-        features = network.layers[name].shape[2]
-        if features % ranks:
-            yield f"layers.{name}.shape", f"{features} features cannot be split into {ranks} parts"

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import NamedTuple
 
 from petabatch.frozen import changed
-from petabatch.geometry import Patches, weight_shape
+from petabatch.geometry import Patches
 from petabatch.network.numbers import with_values
-from petabatch.network.shares import Share
+from petabatch.network.shares import ALL, WHOLE, Part, Share
 from petabatch.network.slices import first_of_seeds, synaptic_values
+from petabatch.network.tiles import UNTILED, Tiling
 from petabatch.network.until import variables
 from petabatch.random import stream
 from petabatch.spec.network import Network
@@ -48,24 +48,6 @@ class Edge:
         return changed(self, connection=connection, factor=self.sign * connection.strength)
 
 
-class Part(NamedTuple):
-    """A part of the features of each split layer, of several that are equally large."""
-
-    number: int
-    parts: int
-
-    def first(self, features: int) -> int:
-        """Return the first feature of it, of a layer with so many."""
-        return self.number * self.size(features)
-
-    def size(self, features: int) -> int:
-        """Return how many features it has, of a layer with so many."""
-        return features // self.parts
-
-
-WHOLE = Part(0, 1)
-
-
 @dataclass(frozen=True)
 class Graph:
     """A checked network. Levels are updated in order; layers of one level do not wait for each other."""
@@ -84,6 +66,8 @@ class Graph:
     """By connection, what a rank does with the features at its ends, where layers are split by features."""
     part: Part = WHOLE
     """Of the features that a rank has."""
+    tiling: Tiling = UNTILED
+    """The rows that a rank has, where layers are split by rows."""
 
     @cached_property
     def order(self) -> list[list[str]]:
@@ -181,9 +165,9 @@ class Graph:
         for name, synapses in self.synapses.items():
             found |= {f"connections/{name}/{variable.name}": variable for variable in synapses.variables()}
         for name, owner in self.weighted.items():
-            link, weights = self.wirings[name].link, owner.weights(layers)
+            link = self.wirings[name].link
             assert link is not None
-            weights = replace(weights, shape=weight_shape(link))  # which may be those of some features
+            weights = owner.weights(link)
             found[f"connections/{name}/weights"] = weights
             if not link.scatter:
                 p = link.patches
@@ -204,6 +188,18 @@ class Graph:
         """Return the key of weights as the post layer sees them: patches that are derived, or themselves."""
         derived = f"connections/{weights}/patches"
         return derived if derived in self.variables else f"connections/{weights}/weights"
+
+    def taken(self, connection: str) -> tuple[int, int, int]:
+        """Return the shape of what a connection takes of its pre layer, where ranks have parts of it."""
+        ny, nx, nf = self.network.layers[self.network.connections[connection].pre].shape
+        rows, features = self.tiling.shares.get(connection, ALL), self.shares.get(connection, ALL)
+        return rows.taken(ny, self.tiling.part), nx, features.taken(nf, self.part)
+
+    def given(self, connection: str) -> tuple[int, int, int]:
+        """Return the shape of what a connection makes for its post layer, where ranks have parts of it."""
+        ny, nx, nf = self.network.layers[self.network.connections[connection].post].shape
+        rows, features = self.tiling.shares.get(connection, ALL), self.shares.get(connection, ALL)
+        return rows.given(ny, self.tiling.part), nx, features.given(nf, self.part)
 
     def reset_lookback(self, source: str, layer: str) -> int:
         """Return how many steps before the activity of `source` was made that `layer` is reset to."""

@@ -14,6 +14,7 @@ from petabatch.kernels.cpu.sizes import LANES
 from petabatch.network.graph import Edge, Graph
 from petabatch.network.operations import Program
 from petabatch.network.over_time import changes_within_displays
+from petabatch.network.shares import ALL
 from petabatch.spec.compiled import CompiledRule, NotSuitable
 from petabatch.variable import Array, Variable
 
@@ -56,9 +57,9 @@ def lazy_edges(graph: Graph, name: str) -> list[Edge]:
 
 
 def _kept(graph: Graph, edge: Edge) -> bool:
-    """Return whether what arrives is cut out of what several ranks have, or of all features."""
-    share = graph.shares.get(edge.name)
-    return share is not None and share.keeps
+    """Return whether what arrives is cut out of what several ranks have, or of the whole, or gathered."""
+    rows = graph.tiling.shares.get(edge.name, ALL)
+    return graph.shares.get(edge.name, ALL).keeps or rows.keeps or rows.completes
 
 
 def _check(graph: Graph, name: str, rule: CompiledRule) -> None:

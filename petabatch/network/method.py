@@ -35,7 +35,6 @@ from petabatch.network.readers import measured_layers
 from petabatch.network.stages import row_tiles, side_by_side
 from petabatch.network.together import group_size, slices_together
 from petabatch.spec.compiled import NotSuitable
-from petabatch.spec.network import Network
 
 StepperName = Literal["layers", "program", "cuda"]
 
@@ -155,15 +154,14 @@ def choose(graph: Graph, limits: Limits | None = None) -> Method:
         return Method("layers", moving, str(reason), not asked, compiled, rows=rows)
 
 
-def of_part(whole: Method, part: Graph, network: Network) -> Method:
+def of_part(whole: Method, part: Graph) -> Method:
     """Return the method of one rank's part of a network: that of the whole, for the shapes of the part.
 
     What depends on sizes is decided for the whole, so that all ranks keep the same arrays.
     """
     if whole.stepper != "program":
         return whole
-    tiled = network.parallel.rows > 1
-    program = find_program(part, measured_layers(part), whole.program.codes, tiled)
+    program = find_program(part, measured_layers(part), whole.program.codes)
     return replace(whole, found=program, concurrent=())
 
 
@@ -202,8 +200,7 @@ def _check_run(graph: Graph) -> None:
 
 def _program(graph: Graph, moving: tuple[str, ...]) -> Method:
     """Return the method of a network on the CPU."""
-    tiled = graph.network.parallel.rows > 1
-    program = find_program(graph, measured_layers(graph), lazy_codes(graph), tiled)
+    program = find_program(graph, measured_layers(graph), lazy_codes(graph))
     alone = set(moving) <= program.interpreted.keys()
     if alone and not (moving and graph.network.run.kernel == "auto"):
         reasons = "; ".join(f"{name}: {why}" for name, why in program.interpreted.items())

@@ -30,7 +30,7 @@ from petabatch.spec.network import Network
 from petabatch.spec.parts import ImageLayer
 from petabatch.spec.schedule import Every, fires, next_fire
 from petabatch.variable import Variable
-from petabatch.weight_mode import over_positions
+from petabatch.weight_mode import over_positions, over_slices
 
 BLOCK_OPERATIONS = 4e10
 """Floating-point operations after which lanes meet at the latest, so that stop signals are handled:
@@ -237,7 +237,7 @@ class Plan:
         """Return the plan of a graph that differs in numbers, with the method for these."""
         if whole is None:
             return replace(self, graph=graph, method=choose(graph, self.limits), model=None)
-        method = of_part(whole.method, graph, whole.graph.network)
+        method = of_part(whole.method, graph)
         return replace(self, graph=graph, method=method, whole=whole)
 
     def _alike(self, graph: Graph, step: int) -> Plan:
@@ -340,7 +340,7 @@ def schedule(graph: Graph, limits: Limits | None = None) -> Plan:
             name,
             owner.learn.every.steps(run.display),
             owner.learn.offset,
-            owner.weights(network.layers).per == "network",
+            over_slices(owner.mode),
             over_positions(owner.mode),
         )
         for name, owner in graph.plastic.items()

@@ -14,10 +14,31 @@ AXES: tuple[Axis, ...] = get_args(Axis)
 _MOST, _SHOWN = 4096, 5
 
 
-def divisors(sizes: Iterable[int]) -> list[int]:
-    """Return the numbers from 2 on, up to 4096, that divide all sizes."""
-    whole = math.gcd(*sizes)
+def divisors(counts: Iterable[int]) -> list[int]:
+    """Return the numbers from 2 on, up to 4096, that divide all counts."""
+    whole = math.gcd(*counts)
     return [parts for parts in range(2, min(whole, _MOST) + 1) if whole % parts == 0]
+
+
+def numbers(counts: Iterable[int]) -> list[int]:
+    """Return the numbers from 2 on, up to 4096, that divide any of the counts."""
+    return sorted({parts for count in set(counts) for parts in divisors([count])})
+
+
+def sizes(network: Network, axis: Axis) -> dict[str, int]:
+    """Return the features or rows of the layers of which ranks can have parts."""
+    layers = network.layers.items()
+    if axis == "features":
+        return {name: layer.shape[2] for name, layer in layers if layer.splittable}
+    return {name: layer.shape[0] for name, layer in layers if layer.local}
+
+
+def undivided(network: Network, axis: Axis) -> dict[str, str]:
+    """Return those of these layers that do not divide into parts of one size, and why."""
+    ranks: int = getattr(network.parallel, axis)
+    parts = f"{ranks} parts" if axis == "features" else f"{ranks} tiles of one height"
+    found = {name: size for name, size in sizes(network, axis).items() if size % ranks}
+    return {name: f"{size} {axis} cannot be split into {parts}" for name, size in found.items()}
 
 
 def with_parts(network: Network, axis: Axis, parts: int) -> Network:

@@ -41,16 +41,14 @@ def find_program(
     graph: Graph,
     measured: Collection[str] = (),
     codes: Mapping[str, str] = MappingProxyType({}),
-    tiled: bool = False,
 ) -> Program:
     """Return the program of a step.
 
     A layer without a rule, or with a connection without an operation, is a `Call` to the layer itself.
     `measured` are layers of which a norm is wanted in the middle of a run. `codes` says which codes are to be
-    lazily evaluated, as `lazy_codes` returns it; none by default. If it is `tiled`, the rows of all layers
-    are those of one rank of several.
+    lazily evaluated, as `lazy_codes` returns it; none by default.
     """
-    return _Maker(graph, measured, codes, tiled).make()
+    return _Maker(graph, measured, codes).make()
 
 
 class _Maker:
@@ -59,11 +57,10 @@ class _Maker:
         graph: Graph,
         measured: Collection[str],
         codes: Mapping[str, str],
-        tiled: bool,
     ) -> None:
         self.graph, self.layers, self.run = graph, graph.network.layers, graph.network.run
-        self.shared = bool(graph.shares) or tiled
-        self.codes, self.arrivals = codes, Arrivals(graph, tiled)
+        self.shared = bool(graph.shares or graph.tiling.layers)
+        self.codes, self.arrivals = codes, Arrivals(graph)
         self.listed = {
             edge.connection.pre
             for edges in graph.edges.values()
@@ -195,7 +192,11 @@ class _Maker:
             seen = Source(potential)
             if potential not in self.graph.variables:
                 seen = Source(f"layers/{layer.reset_to}/A", lookback)
-            yield self._potential(name, layer.reset_to, seen, at)
+            own, other = layer.shape, self.layers[layer.reset_to].shape
+            out = f"layers/{name}/V"
+            if own == other:
+                yield Copy(out, seen, when=at)
+            yield from self.arrivals.fitted(out, seen, other, own, at)
         else:
             raise NotSuitable("it has no potential to be reset")
         if drives:
@@ -205,15 +206,6 @@ class _Maker:
             yield Copy(f"layers/{name}/{rule.previous}", Source(f"layers/{name}/{rule.potential}"), when=at)
         elif type(layer).restart is not Layer.restart:
             raise NotSuitable("it is reset in a way of its own")
-
-    def _potential(self, name: str, source: str, seen: Source, when: When) -> Operation:
-        """Return the operation that resets a layer to what another one has."""
-        out, own, other = f"layers/{name}/V", self.layers[name].shape, self.layers[source].shape
-        if own[2] > other[2]:
-            return self.arrivals.gathered(out, seen, other, when)
-        if own[2] < other[2]:
-            return self.arrivals.cut(out, seen, other, when)
-        return Copy(out, seen, when=when)
 
     def _followed(self, name: str) -> tuple[Term, ...]:
         """Return the norms that a time scale follows, nothing if it follows more than those of this rank."""

@@ -2,7 +2,8 @@
 
 A connection whose weights are split by the features before them takes those of this rank, and gives a partial
 sum; one whose weights are split by those behind them takes all features, and gives those of this rank. What
-it takes of a layer that is split otherwise is gathered before, or cut out; what it gives, after.
+it takes of a layer that is split otherwise is gathered before, or cut out; what it gives, after. Shares of
+rows are found in `tiles.py`.
 """
 
 from __future__ import annotations
@@ -20,8 +21,26 @@ Side = Literal["", "pre", "post"]
 POOLS = ("pool_max", "pool_sum", "pool_average")
 
 
+class Part(NamedTuple):
+    """A part of the features, or of the rows, of each split layer, of several that are equally large."""
+
+    number: int
+    parts: int
+
+    def first(self, size: int) -> int:
+        """Return the first feature or row of it, of a layer with so many."""
+        return self.number * self.size(size)
+
+    def size(self, size: int) -> int:
+        """Return how many features or rows it has, of a layer with so many."""
+        return size // self.parts
+
+
+WHOLE = Part(0, 1)
+
+
 class Share(NamedTuple):
-    """What a rank does with the features at the ends of a connection."""
+    """What a rank does with the features, or with the rows, at the ends of a connection."""
 
     takes: Literal["own", "all"]
     gives: Literal["own", "all", "sum"]
@@ -32,35 +51,43 @@ class Share(NamedTuple):
 
     @property
     def gathers(self) -> bool:
-        """Whether the features of all ranks are gathered before."""
+        """Whether what all ranks have is gathered before."""
         return self.pre and self.takes == "all"
 
     @property
     def cuts(self) -> bool:
-        """Whether the features of this rank are cut out before."""
+        """Whether the part of this rank is cut out before."""
         return not self.pre and self.takes == "own"
 
     @property
-    def joins(self) -> bool:
-        """Whether something is exchanged after: partial sums, or features for a layer with all of them."""
-        return self.gives == "sum" or self.completes
-
-    @property
     def completes(self) -> bool:
-        """Whether the features of all ranks are gathered after."""
+        """Whether what all ranks have made is gathered after."""
         return not self.post and self.gives == "own"
 
     @property
     def keeps(self) -> bool:
-        """Whether the features of this rank are cut out after."""
+        """Whether the part of this rank is cut out after."""
         return self.post and self.gives != "own"
+
+    def taken(self, size: int, part: Part) -> int:
+        """Return how much it takes of the pre layer, of which a rank with a `part` has `size`."""
+        return size * part.parts if self.gathers else part.size(size) if self.cuts else size
+
+    def given(self, size: int, part: Part) -> int:
+        """Return how much it makes for the post layer, of which a rank with a `part` has `size`."""
+        return size * part.parts if self.keeps else part.size(size) if self.completes else size
+
+
+ALL = Share("all", "all", pre=False, post=False)
+"""That of layers which every rank has as a whole."""
 
 
 def split_layers(network: Network) -> frozenset[str]:
-    """Return the layers whose features are split over ranks: all `splittable` ones if `features` > 1."""
-    if network.parallel.features == 1:
+    """Return the layers whose features are split over ranks: `splittable` ones with parts of one size."""
+    ranks = network.parallel.features
+    if ranks == 1:
         return frozenset()
-    return frozenset(name for name, layer in network.layers.items() if layer.splittable)
+    return frozenset(n for n, one in network.layers.items() if one.splittable and one.shape[2] % ranks == 0)
 
 
 def side(owner: WeightOwner, split: frozenset[str]) -> Side:

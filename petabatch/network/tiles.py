@@ -1,28 +1,55 @@
-"""Rows over ranks, `[parallel] rows`: tiles of the rows of every layer, and what prevents them.
+"""Rows over ranks, `[parallel] rows`: the layers that ranks have tiles of, and what becomes of the others.
 
-Each rank of a group has a tile of rows of every layer, with borders at the same places of the image, and all
-weights. A layer answers `local` where its units depend on nothing but their input. Then tiles meet in what
-patches reach beyond their borders: rows of a layer that patches gather from, and sums of patches that reach
-into the next tile. `engine/row_split.py` makes the tiles.
+Each rank of a group has a tile of the rows of layers whose units depend on nothing but their input (`local`),
+with borders at the same places of the image. Then tiles meet in what patches reach beyond their borders: rows
+of a layer that patches gather from, and sums of patches that reach into the next tile. All other layers are
+whole on each rank, and so is what connections make that tiles cannot: for these, rows are gathered, and cut
+out, as `shares.py` says of features. `engine/row_split.py` makes the tiles.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from petabatch.errors import Problem
 from petabatch.geometry import Axis, Patches
-from petabatch.network.possible_parts import divisors, hint, with_parts
-from petabatch.network.shares import POOLS
-from petabatch.network.slices import own_values
+from petabatch.network.possible_parts import hint, numbers, sizes, undivided, with_parts
+from petabatch.network.shares import POOLS, WHOLE, Part, Share
 from petabatch.spec.network import Network
-from petabatch.spec.parts import Connection, Wiring
+from petabatch.spec.parts import Connection, Layer, Wiring
+from petabatch.weight_mode import over_positions
 
 _OF_POSITIONS = ("copy", "largest", "background")
 """Operations on the features of each position alone."""
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """The layers of which each rank has a tile of rows, and what it does with rows between layers."""
+
+    layers: frozenset[str] = frozenset()
+    """All others are whole on each rank."""
+    shares: Mapping[str, Share] = field(default_factory=dict)
+    """Of each connection; nothing where rows are not split."""
+    part: Part = WHOLE
+    """The tile of a rank."""
+
+    def by_tiles(self, connection: str) -> bool:
+        """Return whether a connection is made by tiles, which exchange what it reaches beyond them."""
+        share = self.shares.get(connection)
+        return share is not None and share.takes == "own"
+
+    def repeated(self, connection: str) -> bool:
+        """Return whether a connection is made as a whole, by each of the ranks that have tiles."""
+        share = self.shares.get(connection)
+        return share is not None and share.takes == "all"
+
+
+UNTILED = Tiling()
 
 
 def with_overlap(p: Patches, before: int, after: int) -> Patches:
@@ -31,88 +58,121 @@ def with_overlap(p: Patches, before: int, after: int) -> Patches:
     return replace(p, y=y)
 
 
+def of_tile(p: Patches, part: Part) -> Patches:
+    """Return the geometry of a tile of a connection without units beyond the edge."""
+    return replace(p, y=Axis(part.size(p.y.coarse), part.size(p.y.fine), p.y.stride, p.y.size))
+
+
 def check_tiles(network: Network, wirings: Mapping[str, Wiring], problems: list[Problem]) -> None:
-    """Report everything that prevents the rows of a network from being split over ranks."""
+    """Report what prevents the rows of a network from being split over ranks."""
     ranks = network.parallel.rows
     if ranks == 1:
         return
     obstacles = list(_obstacles(network, wirings))
     if obstacles:
-        rows = divisors(layer.shape[0] for layer in network.layers.values())
+        rows = numbers(sizes(network, "rows").values())
         possible = [n for n in rows if not any(_obstacles(with_parts(network, "rows", n), wirings))]
         one = hint("rows", ranks, possible)
         problems += [replace(obstacle, hint=one) for obstacle in obstacles]
 
 
 def _obstacles(network: Network, wirings: Mapping[str, Wiring]) -> Iterator[Problem]:
-    for key, reason in (*_run(network), *_layers(network)):
-        yield Problem(key, reason)
-    for name, connection in network.connections.items():
-        for found in _connection(network, name, connection, wirings):
-            yield replace(found, key=f"connections.{name}{found.key}")
-
-
-def _run(network: Network) -> Iterator[tuple[str, str]]:
     if network.run.device == "gpu":
-        yield "run.device", "tiles exchange rows between processes on the CPU"
+        yield Problem("run.device", "tiles exchange rows between processes on the CPU")
+        return
+    whole = layers_as_a_whole(network, wirings)
+    for name, reason in whole.items() if len(whole) == len(network.layers) else ():
+        key = "shape" if name in undivided(network, "rows") else "type"
+        yield Problem(f"layers.{name}.{key}", reason)
 
 
-def _layers(network: Network) -> Iterator[tuple[str, str]]:
-    ranks, own = network.parallel.rows, own_values(network, 0)
+def find_tiling(network: Network, wirings: Mapping[str, Wiring]) -> Tiling:
+    """Return the tiling of a whole network; no layers where its rows are not split."""
+    if network.parallel.rows == 1:
+        return UNTILED
+    tiled = network.layers.keys() - layers_as_a_whole(network, wirings).keys()
+    together, shares = connections_as_a_whole(network, wirings), {}
+    for name, connection in network.connections.items():
+        way: Share = Share("all", "all", connection.pre in tiled, connection.post in tiled)
+        shares[name] = way if name in together else way._replace(takes="own", gives="own")
+    return Tiling(frozenset(tiled), shares)
+
+
+def layers_as_a_whole(network: Network, wirings: Mapping[str, Wiring]) -> dict[str, str]:
+    """Return the layers that are whole on each rank, where rows are split, and why."""
+    joined = {one.pre for one in network.connections.values() if one.operation == "sparse"}
+    seen = {network.connections[name].pre for name in connections_as_a_whole(network, wirings)}
+    found = undivided(network, "rows")
     for name, layer in network.layers.items():
-        key = f"layers.{name}"
-        if layer.shape[0] % ranks:
-            yield f"{key}.shape", f"{layer.shape[0]} rows cannot be split into {ranks} tiles of one height"
         if not layer.local:
-            yield f"{key}.type", f"units of type {layer.type} depend on more than their own input"
-        if layer.border == "image":
-            yield f"{key}.border", "a tile has no margin of its image"
-        if any(path.startswith(f"{key}.source.") for path in own):
-            yield f"{key}.source", "a tile is of the images of one source, the same in all slices"
+            found[name] = f"units of type {layer.type} depend on more than their own input"
+        elif name in found:
+            continue
+        elif layer.border == "image" and name in seen:
+            found[name] = "a connection that is made as a whole sees the image around it"
+        elif name in joined:
+            found[name] = "its synapses end in all tiles"
+    return found
 
 
-def _connection(
-    network: Network, name: str, connection: Connection, wirings: Mapping[str, Wiring]
-) -> Iterator[Problem]:
-    """Yield obstacles, with keys of the connection."""
+def connections_as_a_whole(network: Network, wirings: Mapping[str, Wiring]) -> dict[str, str]:
+    """Return the connections that each rank makes as a whole, where rows are split, and why."""
+    found = {}
+    for name, connection in network.connections.items():
+        if name in wirings and (reason := _reason(network, connection, wirings[name])):
+            found[name] = reason
+    for name, owner in ((n, c.owner) for n, c in network.connections.items() if c.owner is not None):
+        users = [name, *(other for other, c in network.connections.items() if c.borrows == name)]
+        if not over_positions(owner.mode) and not found.keys().isdisjoint(users):
+            for user in users:
+                found.setdefault(user, f"the weights of each position in {name} are whole")
+    return found
+
+
+def _reason(network: Network, connection: Connection, wiring: Wiring) -> str:
+    """Return why tiles cannot make what a connection delivers; nothing if they can."""
+    pre, post = network.layers[connection.pre], network.layers[connection.post]
+    if not (_divides(network, pre) and _divides(network, post)):
+        return "one of its layers cannot be split into tiles of one height"
     if connection.operation in _OF_POSITIONS:
-        return
-    pools = connection.operation in POOLS
-    if not pools and connection.operation not in ("forward", "transposed"):
-        yield Problem("", "tiles exchange rows for conv, clone, transpose and pool")
-        return
-    link = wirings[name].link if name in wirings else None
-    if link is None:
-        return
-    owner, p = connection.owner, link.patches
+        return ""
+    pools, link = connection.operation in POOLS, wiring.link
+    if link is None or (not pools and connection.operation not in ("forward", "transposed")):
+        return "a unit may see all of a layer"
+    p = link.patches
     reaches = bool(p.y.before or p.y.after)
-    if pools and link.scatter and reaches and connection.operation == "pool_max":
-        yield Problem(".window", "tiles add up what windows share, and do not take the maximum of it")
-    if owner is not None and not p.shared and not link.scatter and reaches:
-        yield Problem(".mode", "patches have weights of units of the next tile, each with its own")
-    if p.y.margin or p.x.margin:
-        key = connection.pre if link.scatter else connection.post
-        yield Problem("", f"units beyond the edge of {key}, whose border is not zero, have patches")
-        return
     rows, least = p.y.fine // network.parallel.rows, max(p.y.before, p.y.after, p.y.size // 2 + 1)
-    if (owner is not None or pools) and rows < least:
-        fine = connection.post if link.scatter else connection.pre
-        yield Problem(
-            ".window" if pools else ".patch",
-            "a patch is too large for tiles that exchange rows with the next ones alone",
-            f"patches of {p.y.size} rows on tiles of {rows} rows of {fine}",
-            f"tiles of at least {least} rows",
-        )
+    return next(
+        (
+            reason
+            for reason, given in {
+                "units beyond the edge, where the border is not zero, have patches": p.y.margin or p.x.margin,
+                f"patches of {p.y.size} rows reach beyond the next of tiles of {rows}": rows < least,
+                "tiles add up what windows share, and do not take the maximum of it": (
+                    link.scatter and reaches and connection.operation == "pool_max"
+                ),
+                "patches have weights of units of the next tile, each with its own": (
+                    not pools and not p.shared and not link.scatter and reaches
+                ),
+            }.items()
+            if given
+        ),
+        "",
+    )
+
+
+def _divides(network: Network, layer: Layer) -> bool:
+    return layer.shape[0] % network.parallel.rows == 0
 
 
 def exchanged_rows(network: Network, wirings: Mapping[str, Wiring]) -> list[int]:
     """Return the bytes of each message to a neighbour in a step for a slice, at most."""
     known, layers = set[tuple[str, int, int]](), network.layers
-    size = np.dtype(network.run.precision).itemsize
+    size, tiling = np.dtype(network.run.precision).itemsize, find_tiling(network, wirings)
     found = []
     for name, connection in network.connections.items():
         link = wirings[name].link
-        if link is None:
+        if link is None or not tiling.by_tiles(name):
             continue
         p, fine = link.patches, connection.post if link.scatter else connection.pre
         reach = max(p.y.before, p.y.after)
@@ -122,4 +182,20 @@ def exchanged_rows(network: Network, wirings: Mapping[str, Wiring]) -> list[int]
             columns = p.x.fine if link.scatter else p.x.padded
             found.append(reach * columns * layers[fine].shape[2] * size)
         known |= set() if link.scatter else {once}
+    return found
+
+
+def gathered_rows(network: Network, wirings: Mapping[str, Wiring]) -> list[int]:
+    """Return the bytes of each layer whose rows are gathered in a step for a slice; a rank sends its tile."""
+    once, found = set[tuple[str, str, int, bool]](), []
+    size = np.dtype(network.run.precision).itemsize
+    for name, share in find_tiling(network, wirings).shares.items():
+        c = network.connections[name]
+        one = c.pre, c.carries, c.delay, c.feedback
+        gathered = [c.pre] if share.gathers and one not in once else []
+        once |= {one} if share.gathers else set()
+        found += [
+            size * math.prod(network.layers[layer].shape)
+            for layer in [*gathered, *([c.post] if share.completes else [])]
+        ]
     return found

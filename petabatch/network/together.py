@@ -11,6 +11,7 @@ from petabatch.kernels.cpu.sizes import ABREAST, AHEAD, steps_kept
 from petabatch.network.graph import Graph
 from petabatch.network.operations import Carry, Program, Scatter
 from petabatch.spec.compiled import NotSuitable
+from petabatch.weight_mode import over_slices
 
 BLOCK = 8
 """Positions whose drive the kernels compute together, at most: `kernels.cpu.layout.DRIVE_BLOCK`."""
@@ -65,7 +66,7 @@ def slices_together(graph: Graph, program: Program) -> int:
         if not isinstance(one, Carry) or not one.weights or not one.patches.shared:
             continue  # a thread packs weights that positions share, those of one slice
         owner = one.weights.split("/")[1]
-        if graph.weighted[owner].weights(graph.network.layers).per != "network":
+        if not over_slices(graph.weighted[owner].mode):
             raise NotSuitable(f"each slice has weights of its own in {owner}")
     block = ABREAST if scatters else BLOCK
     most = _BYTES // (4 * (_floats(graph, program) + sum(kept(graph, one) for one in scatters)))

@@ -7,7 +7,12 @@ from collections.abc import Iterator
 from petabatch.engine.image_sizes import nbytes_of_source, queues
 from petabatch.network.plan import Plan, multiply_adds
 from petabatch.network.shares import gathered, side, split_layers, summed
-from petabatch.network.tiles import exchanged_rows
+from petabatch.network.tiles import (
+    connections_as_a_whole,
+    exchanged_rows,
+    gathered_rows,
+    layers_as_a_whole,
+)
 from petabatch.network.until import certificate
 from petabatch.report.lines import field, ranges, wrapped
 from petabatch.sizes import size_text
@@ -90,7 +95,7 @@ def _costs(plan: Plan) -> Iterator[str]:
         ahead = f"up to {displays} display{'s' * (displays > 1)} of each slice"
         yield from field("read ahead", f"{name}: {ahead}, {size_text(nbytes)}")
     for name, layer in plan.inputs.items():
-        if kept := nbytes_of_source(plan.graph.network, name):
+        if kept := nbytes_of_source(plan.graph, name):
             steps = ", ".join(step.type for step in layer.source.steps)
             yield from field("transforms", f"{name}: {steps}; up to {size_text(kept)} on each rank")
     if macs:
@@ -132,15 +137,26 @@ def _parallel(plan: Plan) -> Iterator[str]:
 
 def _tiles(plan: Plan) -> Iterator[str]:
     """Yield the cost and the savings of splitting rows over ranks."""
-    network, ways = plan.graph.network, plan.graph.network.parallel.rows
+    graph, network = plan.graph, plan.graph.network
+    ways, wirings = network.parallel.rows, plan.graph.wirings
+    split = {f"layers/{name}" for name in graph.tiling.layers}
     held = sum(
         variable.nbytes(network.run.precision)
         for key, variable in plan.variables.items()
-        if key.startswith("layers/")
+        if key.rpartition("/")[0] in split
     )
-    yield f"rows               of all layers split over {ways} ranks"
-    sent = size_text(sum(exchanged_rows(network, plan.graph.wirings)))
-    yield f"                   cost: {sent} to each neighbour, per step and slice"
+    whole = layers_as_a_whole(network, wirings)
+    names = ", ".join(name for name in network.layers if name not in whole)
+    yield from field("rows", f"of {names if whole else 'all layers'} split over {ways} ranks")
+    for name, reason in whole.items():
+        yield from wrapped(f"{'':19}", f"{name} is whole on each rank: {reason}", 21)
+    for name, reason in connections_as_a_whole(network, wirings).items():
+        if whole.keys().isdisjoint((network.connections[name].pre, network.connections[name].post)):
+            yield from wrapped(f"{'':19}", f"{name} is made as a whole on each rank: {reason}", 21)
+    sent, gathered_ = sum(exchanged_rows(network, wirings)), sum(gathered_rows(network, wirings)) // ways
+    cost = f"cost: {size_text(sent)} to each neighbour, per step and slice"
+    cost += f"; {size_text(gathered_)} from each rank of the group" if gathered_ else ""
+    yield from wrapped(f"{'':19}", cost, 21)
     yield f"                   saving on each rank: {size_text(held * (ways - 1) / ways)} per slice"
 
 

@@ -11,10 +11,10 @@ import numpy as np
 from petabatch.engine.image_sizes import nbytes_of_source, nbytes_while_read, queues
 from petabatch.engine.step_records import StepRecords
 from petabatch.errors import ResourceError
-from petabatch.network.build import build
+from petabatch.network.build import with_numbers
 from petabatch.network.capacity import LANE
 from petabatch.network.evaluation import held_out
-from petabatch.network.operations import LazyUpdate
+from petabatch.network.operations import Join, LazyUpdate
 from petabatch.network.plan import Plan, schedule
 from petabatch.parallel.comm import Comm
 from petabatch.parallel.host_memory import address_limit, host_limit, used
@@ -39,9 +39,9 @@ def needed(plan: Plan, slices: int, threads: int) -> int:
     )
     ahead = sum(nbytes for _, nbytes in queues(plan, slices).values())
     kept = state + _records(plan, slices) + slices * (_bound(plan) + _kept(plan) + LANE) + ahead
-    kept += sum(nbytes_of_source(network, name) for name in plan.inputs) + nbytes_while_read(plan, slices)
+    kept += sum(nbytes_of_source(plan.graph, name) for name in plan.inputs) + nbytes_while_read(plan, slices)
     if network.evaluate is not None:  # an engine of its own
-        evaluation = schedule(build(held_out(network)))
+        evaluation = schedule(with_numbers(plan.graph, held_out(network)))
         kept += needed(replace(evaluation, flush=evaluation.length), slices, threads)
     return kept + _workers(plan, slices, threads) + _weights(plan)
 
@@ -84,8 +84,10 @@ def _workers(plan: Plan, slices: int, threads: int) -> int:
     weights = sum(_kernel(plan, name) for name in graph.weighted)
     layers = [math.prod(layer.shape) for layer in graph.network.layers.values()]
     if plan.method.stepper == "program":
-        kinds = len({one.method.decision for one, _ in plan.of_slices})
-        return threads * kinds * (4 * (sum(layers) + 4 * weights) + _lists(plan))
+        kinds, program = len({one.method.decision for one, _ in plan.of_slices}), plan.method.program
+        # What is gathered from other ranks is there twice, also as it arrives.
+        joined = sum(2 * program.scratch.get(one.out, 0) for one in program.joined if isinstance(one, Join))
+        return threads * kinds * (4 * (sum(layers) + joined + 4 * weights) + _lists(plan))
     gathered = [
         edge.wiring.link.patches.positions * edge.wiring.link.patches.length
         for edges in graph.edges.values()

@@ -167,9 +167,9 @@ class Parallel(Model):
     `momentum_lca`, `heavy_ball`), and their weights. For layers too large for one rank; requires
     communication in every step."""
     rows: Count = 1
-    """Number of ranks that share each slice: each holds a tile of rows of every layer, and all weights but
-    those of positions (`non_shared`) in other tiles. For images too large for one rank; neighbouring tiles
-    exchange the rows at their borders in every step."""
+    """Number of ranks that share each slice: each holds a tile of the rows of layers whose units depend on
+    their own input alone, and all weights but those of positions (`non_shared`) in other tiles. For images
+    too large for one rank; neighbouring tiles exchange the rows at their borders in every step."""
 
     @property
     def parts(self) -> int:

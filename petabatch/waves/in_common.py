@@ -12,6 +12,6 @@ def paths_in_common(graph: Graph, network: Network) -> set[str]:
     """Return the key paths that are constant within a wave; `graph` is that of a point of a sweep."""
     shared = [name for name, one in graph.synapses.items() if over_slices(one.mode)]
     owners = graph.weighted.values()
-    drawn = bool(shared) or any(o.weights(network.layers).per == "network" for o in owners)
+    drawn = bool(shared) or any(over_slices(o.mode) for o in owners)
     found = {path for name in shared for path in synaptic_paths(network, name)}
     return found | ({"run.seed"} if drawn else set())

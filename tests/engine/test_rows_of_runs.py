@@ -62,7 +62,7 @@ def test_two_by_two_ranks_have_the_bits_of_two(small: Path, petabatch: Command) 
 
 @pytest.mark.parametrize(
     ("rows", "reason"),
-    [(4, "6 rows cannot be split into 4 tiles"), (2, "the number of ranks does not match")],
+    [(5, "12 rows cannot be split into 5 tiles"), (2, "the number of ranks does not match")],
 )
 def test_the_log_of_a_run_says_nothing_of_parts_that_are_refused(small: Path, rows: int, reason: str) -> None:
     path = alone(small, "one", *MORE)
@@ -105,37 +105,41 @@ def test_no_rank_decides_by_its_own_tile_whether_all_units_are_computed(
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "reason"),
+    ("old", "new", "said"),
     [
-        ('type = "lca"\nshape', 'type = "fista"\nshape', r"layers\.V1\.type: units of type fista depend on"),
         (
             "patch = [4, 4]",
             "patch = [14, 4]",
-            r"dictionary\.patch: a patch is too large for tiles .*\n"
-            r"    found:    patches of 14 rows on tiles of 6 rows of recon\n"
-            r"    expected: tiles of at least 8 rows\n    hint:     parallel\.rows is 2; set it to 1 not",
+            "drive is made as a whole on each rank: patches of 14 rows reach",
         ),
-        ("[6, 6, 8]", '[6, 6, 8]\nborder = "mirror"', "beyond the edge of V1, whose border is not zero"),
+        (
+            "[6, 6, 8]",
+            '[6, 6, 8]\nborder = "mirror"',
+            "dictionary is made as a whole on each rank: units beyond the edge, where the border is not zero",
+        ),
+        ("[12, 12, 3]", "[12, 12, 3]", "rows of all layers split over 2 ranks cost: "),
     ],
 )
-def test_networks_whose_rows_cannot_be_split_are_refused_with_the_reason(
-    small: Path, old: str, new: str, reason: str
-) -> None:
-    text = small.read_text().replace("tau = 10.0\n", "" if "fista" in new else "tau = 10.0\n")
-    assert old in text
-    small.write_text(text.replace(old, new))
-    with pytest.raises(ParamsError, match=reason):
-        simulation.plan(simulation.read(small, ("parallel.rows=2",)))
+def test_check_says_what_is_whole_on_each_rank_and_why(small: Path, old: str, new: str, said: str) -> None:
+    assert old in small.read_text()
+    small.write_text(small.read_text().replace(old, new))
+    found = " ".join(summary(simulation.plan(simulation.read(small, ("parallel.rows=2",)))).split())
+    assert said in found
+    gathered = " from each rank of the group" in found
+    assert gathered == (old != new)
 
 
-def test_layers_must_divide_into_tiles_of_one_height(small: Path) -> None:
-    reason = r"layers\.V1\.shape: 6 rows cannot be split into 4 tiles"
-    with pytest.raises(ParamsError, match=reason) as raised:
-        simulation.plan(simulation.read(small, ("parallel.rows=4",)))
-    hints = {problem.hint for problem in raised.value.problems}  # patches reach beyond one of 6 tiles
-    assert hints == {"parallel.rows is 4; set it to 2 or 3, or to 1 not to split rows over ranks"}
-    for rows in (2, 3):
-        simulation.plan(simulation.read(small, (f"parallel.rows={rows}",)))
+def test_a_layer_that_does_not_divide_into_tiles_is_whole_and_one_of_them_must(small: Path) -> None:
+    whole = simulation.plan(simulation.read(small, ("parallel.rows=4",)))
+    assert whole.graph.tiling.layers == whole.graph.network.layers.keys() - {"V1"}
+    found = " ".join(summary(whole).split())
+    assert "of image, error, recon split over 4 ranks V1 is whole on each rank: 6 rows cannot be" in found
+    assert f"; {12 * 12 * 3 * 4 // 4} B from each rank of the group" in found  # of the error
+    with pytest.raises(ParamsError, match="12 rows cannot be split into 5 tiles") as raised:
+        simulation.plan(simulation.read(small, ("parallel.rows=5",)))
+    hints = {problem.hint for problem in raised.value.problems}
+    expected = "parallel.rows is 5; set it to 2, 3, 4, 6 or 12, or to 1 not to split rows over ranks"
+    assert hints == {expected}
 
 
 @pytest.mark.mpi

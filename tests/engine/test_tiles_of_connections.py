@@ -8,46 +8,14 @@ import numpy as np
 import pytest
 
 from petabatch.connections import Conv, Identity, Largest, Pool, Transpose
-from petabatch.errors import ParamsError
 from petabatch.layers import LCA, Bins, Linear, Mask
 from petabatch.learning import Hebbian
-from petabatch.network.build import build
-from petabatch.spec.network import ConnectionOutput, LayerOutput, Network
-from petabatch.spec.parts import Connection, Layer
-from petabatch.spec.schedule import STEP
+from petabatch.spec.parts import Connection
 from petabatch.weights import L2, Constant, Gaussian
-from support.networks import images, lca_network
-from support.parts import assert_near, of_ranks, split
+from support.parts import agrees, loop_with, of_ranks, split
 
 PARTS = [{"rows": 2}, {"rows": 3}, {"features": 2, "rows": 2}]
 KERNELS = ["dense", "array"]
-
-
-def network(kernel: str, layers: dict[str, Layer], connections: dict[str, Connection]) -> Network:
-    """Return a sparse-coding network with more layers and connections, all recorded."""
-    one = lca_network(images(2, shape=(36, 24, 3)), displays=2, kernel=kernel, learn=False)
-    weighted = {name: c.owner for name, c in connections.items() if c.owner is not None}
-    learned = ("weights", "usage")
-    output = one.output.model_copy(
-        update={
-            "layers": one.output.layers | {name: LayerOutput(every=STEP) for name in layers},
-            "connections": {
-                name: ConnectionOutput(variables=learned if owner.learns else learned[:1])
-                for name, owner in weighted.items()
-            },
-        }
-    )
-    changed = {"layers": one.layers | layers, "connections": one.connections | connections}
-    return one.model_copy(update={**changed, "output": output})
-
-
-def agrees(whole: Network, parts: dict[str, int], tolerance: float = 2e-5) -> dict[str, np.ndarray]:
-    """Assert that parts record, and end with, what one rank does; return it."""
-    alone, state = of_ranks(whole)
-    found, gathered = of_ranks(split(whole, **parts))
-    assert_near(alone, found, tolerance)
-    assert_near(state, gathered, tolerance)
-    return alone
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -66,7 +34,7 @@ def test_windows_of_pools_see_rows_of_the_next_tile(method: Any, parts: dict[str
         "same": Pool(pre="error", post="here", method=method, window=(3, 3)),
         "back": Pool(pre="V1", post="spread", method=method, window=None if method == "max" else (4, 4)),
     }
-    found = agrees(network(kernel, layers, connections), parts)
+    found = agrees(loop_with(kernel, layers, connections), parts)
     for name in layers:
         assert found[f"layers/{name}/A"][-1].any(), name
 
@@ -96,19 +64,11 @@ RULE = Hebbian(error="error", rate=0.1, momentum=0.5)
     ids=["fixed", "extra_non_shared", "non_shared", "normalised over positions", "shared"],
 )
 def test_weights_of_positions_and_of_slices(keys: dict[str, Any], parts: dict[str, int], kernel: str) -> None:
-    found = agrees(network(kernel, **own_weights(**keys)), parts, 1e-4)
+    found = agrees(loop_with(kernel, **own_weights(**keys)), parts, 1e-4)
     assert found["layers/made/A"][-1].any()
     if "learn" in keys:
         learned = found["connections/own/weights"]
         assert not np.array_equal(learned[0], learned[-1])
-
-
-def test_weights_of_units_of_the_next_tile_are_refused() -> None:
-    own = Conv(pre="image", post="V1", patch=(2, 2), mode="extra_non_shared", init=Gaussian())
-    whole = network("dense", {}, {"own": own})
-    build(whole)
-    with pytest.raises(ParamsError, match="patches have weights of units of the next tile"):
-        build(split(whole, rows=2))
 
 
 @pytest.mark.parametrize("reduce", ["exact", "overlapped"])
@@ -117,7 +77,7 @@ def test_several_updates_of_weights_of_positions_and_of_all(reduce: Any) -> None
     tables["connections"]["shared"] = Conv(
         pre="V2", post="made", patch=(2, 2), init=Gaussian(), normalize=L2(), learn=RULE
     )
-    one = network("dense", **tables)
+    one = loop_with("dense", **tables)
     whole = one.model_copy(update={"run": one.run.model_copy(update={"displays": 4, "reduce": reduce})})
     agrees(whole, {"rows": 2}, 1e-4)
     first, _ = of_ranks(split(whole, rows=2))
@@ -130,16 +90,8 @@ def test_several_updates_of_weights_of_positions_and_of_all(reduce: Any) -> None
 @pytest.mark.parametrize("parts", PARTS, ids=str)
 def test_the_largest_feature_of_a_position(parts: dict[str, int], kernel: str) -> None:
     most = {"most": Linear(shape=(18, 12, 1))}
-    found = agrees(network(kernel, most, {"largest": Largest(pre="V1", post="most")}), parts)
+    found = agrees(loop_with(kernel, most, {"largest": Largest(pre="V1", post="most")}), parts)
     assert found["layers/most/A"][-1].any()
-
-
-def test_maxima_of_windows_across_tiles_are_refused() -> None:
-    spread = Pool(pre="V1", post="spread", method="max", window=(4, 4))
-    whole = network("dense", {"spread": Linear(shape=(36, 24, 12))}, {"back": spread})
-    build(whole)
-    with pytest.raises(ParamsError, match="do not take the maximum"):
-        build(split(whole, rows=2))
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -157,6 +109,6 @@ def test_masks_and_bins_of_each_position(kernel: str) -> None:
         "d": Largest(pre="image", post="mean"),
         "e": Conv(pre="mean", post="bins", patch=(1, 1), init=Constant(value=1.0)),
     }
-    found = agrees(network(kernel, layers, connections), {"rows": 3})
+    found = agrees(loop_with(kernel, layers, connections), {"rows": 3})
     for name in layers:
         assert found[f"layers/{name}/A"][-1].any(), name

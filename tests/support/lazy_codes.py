@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from petabatch.connections import Conv, Identity, Pool, Transpose
+from petabatch.geometry import weight_shape
 from petabatch.layers import LCA, BaseTimeScale, Input, LeakyIntegrator, Linear, Mask, Rectified
 from petabatch.learning import Hebbian
 from petabatch.probes import Energy
@@ -51,7 +52,7 @@ class _Parts:
             mode=mode, init=GivenWeights(data=np.zeros(1)),
             normalize=self.one_of(L2(), None), learn=Hebbian(error=error, rate=0.2) if learn else None,
         )  # fmt: skip
-        room = conv.weights(self.layers).shape
+        room = weight_shape(conv.link(self.layers))
         weights = GivenWeights(data=self.rng.normal(size=room) / np.sqrt(np.prod(room[3:])))
         self.connections[dictionary] = conv.model_copy(update={"init": weights})
         self.connections[f"drive_{name}"] = Transpose(

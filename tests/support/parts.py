@@ -11,7 +11,10 @@ from petabatch.engine.assembly import Assembly
 from petabatch.engine.engine import Engine
 from petabatch.engine.evaluation import Evaluation
 from petabatch.parallel.comm import Comm
-from petabatch.spec.network import Network, Parallel
+from petabatch.spec.network import ConnectionOutput, LayerOutput, Network, Parallel
+from petabatch.spec.parts import Connection, Layer
+from petabatch.spec.schedule import STEP
+from support.networks import images, lca_network
 from support.rank_threads import on_threads
 
 Recorded = dict[str, np.ndarray]
@@ -63,3 +66,34 @@ def assert_near(one: Recorded, other: Recorded, tolerance: float) -> None:
         scale = max(abs(array).max(), 1e-30) if array.size else 1
         assert array.shape == other[key].shape, key
         np.testing.assert_allclose(other[key], array, rtol=0, atol=tolerance * scale, err_msg=key)
+
+
+def loop_with(kernel: str, layers: dict[str, Layer], connections: dict[str, Connection]) -> Network:
+    """Return a sparse-coding network with more layers and connections, all recorded."""
+    one = lca_network(images(2, shape=(36, 24, 3)), displays=2, kernel=kernel, learn=False)
+    weighted = {name: c.owner for name, c in connections.items() if c.owner is not None}
+    learned = ("weights", "usage")
+    output = one.output.model_copy(
+        update={
+            "layers": one.output.layers | {name: LayerOutput(every=STEP) for name in layers},
+            "connections": {
+                name: ConnectionOutput(variables=learned if owner.learns else learned[:1])
+                for name, owner in weighted.items()
+            },
+        }
+    )
+    changed = {"layers": one.layers | layers, "connections": one.connections | connections}
+    return one.model_copy(update={**changed, "output": output})
+
+
+def agrees(whole: Network, parts: dict[str, int], tolerance: float = 2e-5) -> Recorded:
+    """Assert that parts record, and end with, what one rank does; return it.
+
+    But for what lazily evaluated codes keep beside V: what is summed up or gathered cannot be filtered.
+    """
+    alone, state = of_ranks(whole)
+    found, gathered = of_ranks(split(whole, **parts))
+    assert_near(alone, found, tolerance)
+    own, others = ({k: v for k, v in one.items() if not k.startswith("lazy/")} for one in (state, gathered))
+    assert_near(own, others, tolerance)
+    return alone

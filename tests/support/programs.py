@@ -12,7 +12,7 @@ import numpy as np
 from petabatch.connections import Background, Clone, Conv, Identity, Largest, Pool, Potential, Transpose
 from petabatch.engine.engine import Engine
 from petabatch.engine.group import Group
-from petabatch.geometry import GeometryError
+from petabatch.geometry import GeometryError, weight_shape
 from petabatch.layers import (
     FISTA,
     ISTA,
@@ -232,7 +232,7 @@ def _connect(
         normalize=L2(strength=0.6 / down),
     )
     try:
-        shape = conv.weights(layers).shape
+        shape = weight_shape(conv.link(layers))
     except GeometryError:
         return
     weights = rng.normal(size=shape)

@@ -23,8 +23,7 @@ from petabatch.logs import log
 from petabatch.network.build import build
 from petabatch.network.evaluation import fixed
 from petabatch.network.plan import multiply_adds, schedule
-from petabatch.network.possible_parts import AXES, Axis, divisors, with_parts
-from petabatch.network.shares import split_layers
+from petabatch.network.possible_parts import AXES, Axis, divisors, sizes, with_parts
 from petabatch.parallel.comm import Serial
 from petabatch.parallel.reduce import ExactSum
 from petabatch.spec.network import Network, Parallel
@@ -268,9 +267,8 @@ def _ways(network: Network, axis: Axis) -> list[int]:
 
 
 def _divisors(network: Network, axis: Axis) -> list[int]:
-    """Return the numbers of ranks into which the split layers divide."""
-    split = split_layers(with_parts(network, "features", 2)) if axis == "features" else network.layers
-    return divisors(network.layers[name].shape[2 if axis == "features" else 0] for name in split)
+    """Return the numbers of ranks into which all layers divide that can have parts."""
+    return divisors(sizes(network, axis).values())
 
 
 def _steps_of_parts(network: Network, axis: Axis, parts: int, threads: int) -> float:

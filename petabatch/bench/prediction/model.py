@@ -97,7 +97,8 @@ def by_parts(
     of_features = [*traffic.partial, *(nbytes // features for nbytes in traffic.gathered)]
     sums = [exchange(each * nbytes // rows, features) for nbytes in of_features]
     borders = [exchange(each * nbytes, min(rows, 3)) for nbytes in traffic.borders]  # of two tiles at most
-    messages = [one for one in (*sums, *borders) for _ in range(groups)]
+    tiles = [exchange(each * nbytes // rows, rows) for nbytes in traffic.gathered_rows]
+    messages = [one for one in (*sums, *borders, *tiles) for _ in range(groups)]
     steps = _Cost(
         # Threads wait for the messages of different slices at the same time.
         sum(one.messages * link.latency for one in messages) / min(calibration.threads, groups)

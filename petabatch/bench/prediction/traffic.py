@@ -9,9 +9,9 @@ from petabatch.engine.weight_update import SUMMED
 from petabatch.errors import ParamsError
 from petabatch.network.build import build
 from petabatch.network.plan import Plan
-from petabatch.network.possible_parts import Axis, with_parts
+from petabatch.network.possible_parts import AXES, Axis, divisors, sizes, undivided, with_parts
 from petabatch.network.shares import gathered, summed
-from petabatch.network.tiles import exchanged_rows
+from petabatch.network.tiles import connections_as_a_whole, exchanged_rows, gathered_rows
 from petabatch.spec.network import Network
 
 
@@ -49,6 +49,8 @@ class Traffic:
     """Bytes of each layer whose features are then gathered in each step; a rank sends its part."""
     borders: tuple[int, ...]
     """Bytes of each message to a neighbour that a slice sends in each step if rows are split."""
+    gathered_rows: tuple[int, ...]
+    """Bytes of each layer whose rows are then gathered in each step; a rank sends its tile."""
     together: int
     """Maximum number of slices in one call; it sends their partial sums in one message."""
 
@@ -57,7 +59,8 @@ def traffic(plan: Plan) -> Traffic:
     """Return the traffic of a plan, by its second display, or the first if it is the only one."""
     network = plan.graph.network
     run = network.run
-    halves = with_parts(network, "features", 2)
+    features, rows = (with_parts(network, axis, _fewest(network, axis)) for axis in AXES)
+    wirings = plan.graph.wirings
     first = run.display if plan.length >= 2 * run.display else 0
     last = min(first + run.display, plan.length)
     displays = (last - first) / run.display
@@ -74,8 +77,8 @@ def traffic(plan: Plan) -> Traffic:
     return Traffic(
         network.batch, run.display, tuple(updates), len(set().union(*due)) / displays, len(events) / displays,
         learned / displays, recorded / displays, run.reduce == "overlapped",
-        tuple(summed(halves)), tuple(gathered(halves)),
-        tuple(exchanged_rows(network, plan.graph.wirings)),
+        tuple(summed(features)), tuple(gathered(features)),
+        tuple(exchanged_rows(rows, wirings)), tuple(gathered_rows(rows, wirings)),
         network.batch if plan.method.by_layers else plan.method.together,
     )  # fmt: skip
 
@@ -89,12 +92,25 @@ def counts(plan: Plan, first: int, last: int) -> tuple[int, int]:
 
 
 def obstacle(network: Network, axis: Axis, parts: int) -> str:
-    """Return why the slices of a network cannot be split into `parts` along an axis; nothing if they can."""
+    """Return why not all layers that can have parts can be split into so many; nothing if they can."""
+    parted = with_parts(network, axis, parts)
+    for name, reason in undivided(parted, axis).items():  # which would be whole on each rank
+        return f"layers.{name}.shape: {reason}"
     try:
-        build(with_parts(network, axis, parts))
+        wirings = build(parted).wirings
     except ParamsError as error:
         return f"{error.problems[0].key}: {error.problems[0].message}"
+    if axis == "rows":  # of lower tiles, patches reach further: what is sent is that of the highest
+        known = connections_as_a_whole(with_parts(network, axis, _fewest(network, axis)), wirings)
+        for name, reason in connections_as_a_whole(parted, wirings).items():
+            if name not in known:
+                return f"connections.{name}: {reason}"
     return ""
+
+
+def _fewest(network: Network, axis: Axis) -> int:
+    """Return the fewest ranks over which all layers are split that can have parts."""
+    return min(divisors(sizes(network, axis).values()), default=2)
 
 
 def _bytes(plan: Plan, names: list[str]) -> tuple[int, int]:

@@ -88,24 +88,29 @@ class Crop(OfSource):
 
 @dataclass(frozen=True)
 class Join(OfSource):
-    """What ranks that share the features of a layer have: their sum, in the order of ranks, or all features.
+    """What ranks have that share a layer: their sum, in the order of ranks, or all features, or all rows.
 
     `source` is that of this rank.
     """
 
     size: int
     """Its numbers."""
-    features: int = 0
-    """Of this rank, at each position, where those of all ranks are put beside each other; 0: the sum."""
+    block: int = 0
+    """Numbers of this rank that follow each other where those of all ranks are put beside each other: the
+    features of a position, or the whole tile; 0: the sum."""
+    tiles: bool = False
+    """Of the ranks that have other tiles, not of those that have other features."""
 
     @property
     def label(self) -> str:
         """Its name in a profile."""
-        return f"join {self.out.removeprefix('scratch/').removesuffix(' from all ranks')}"
+        out = self.out.removeprefix("scratch/").removesuffix(" from all ranks")
+        return f"join {out.removesuffix(' from all tiles')}"
 
     @property
     def _text(self) -> str:
-        return f"{'features of all' if self.features else 'sum over'} ranks of {self.source}"
+        what = "rows of all" if self.tiles else "features of all" if self.block else "sum over"
+        return f"{what} ranks of {self.source}"
 
 
 @dataclass(frozen=True)

@@ -181,5 +181,5 @@ class WeightOwner(Protocol):
     def link(self, layers: Mapping[str, Layer]) -> Link:
         """Return the link between the two layers; raises GeometryError when they do not go together."""
 
-    def weights(self, layers: Mapping[str, Layer]) -> Variable:
-        """Declare the weights."""
+    def weights(self, link: Link) -> Variable:
+        """Declare the weights of a link between the two layers, or between parts of them."""

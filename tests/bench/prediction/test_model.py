@@ -20,7 +20,8 @@ from petabatch.spec.network import Parallel
 LINK = Link(1e-3, 1e6)
 TRAFFIC = Traffic(
     batch=4, display=10, updates=(Update(1.0, 400, 8000),), update_events=1.0, events=2.0, learned=1.0,
-    recorded=3.0, overlapped=False, partial=(100,), gathered=(), borders=(30, 50), together=1,
+    recorded=3.0, overlapped=False, partial=(100,), gathered=(), borders=(30, 50), gathered_rows=(),
+    together=1,
 )  # fmt: skip
 CALIBRATION = Calibration(
     network="", title="", threads=1, slices=[[0.1, 0.2, 0.3, 0.6], [0.4, 0.4, 0.2, 0.2]], image=1.0,

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from petabatch.connections import Clone, Conv, Potential, Sparse
-from petabatch.geometry import GeometryError
+from petabatch.geometry import GeometryError, weight_shape
 from petabatch.layers import Constant, Input
 from petabatch.spec.parts import Connection, Layer, Probe
 from petabatch.weights import Uniform
@@ -154,7 +154,7 @@ class Joining(Tables):
         given["mode"] = self.weighted(
             modes, [1 + self.weight(f"Conv.mode={mode}", set(), near) for mode in modes]
         )
-        shape = Conv(**{**given, "init": Uniform()}).weights(self.layers).shape
+        shape = weight_shape(Conv(**{**given, "init": Uniform()}).link(self.layers))
         own = 0 if given["mode"].startswith("extra_") else self.batch
         patch = (*given["patch"], nf)
         source = random_source(self, patch, 1, False) if np.prod(patch) > 2 else None
@@ -162,7 +162,7 @@ class Joining(Tables):
         fellows = [
             (name,) for name, one in self.connections.items()
             if isinstance(one, Conv) and one.normalize is None and one.mode == given["mode"]
-            and one.weights(self.layers).shape[:3] == shape[:3]
+            and weight_shape(one.link(self.layers))[:3] == shape[:3]
         ]  # fmt: skip
         if self.chance(0.8):
             given["normalize"] = self.normaliser(fellows, near)

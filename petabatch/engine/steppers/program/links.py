@@ -65,7 +65,7 @@ def tags_of(place: int, places: int, operations: int) -> range:
 def _link(
     key: str, one: Exchange | Join, features: Features, tag: int, slices: int, space: Workspace
 ) -> Link:
-    group = features.tiles if isinstance(one, Exchange) else features.adders
+    group = features.tiles if isinstance(one, Exchange) or one.tiles else features.adders
     found = space.links.get((key, group, tag, slices))
     if found is None:
         if (key, slices) not in space.buffers:

@@ -330,7 +330,7 @@ class ProgramStepper(Stepper):
         if not p.shared or p.y.margin or p.x.margin:
             return False
         code, error = signals.ends(connection, against, step)
-        error, p = signals.features.surrounded(error, p, self.bound.lanes.start)
+        error, p = signals.surrounded(connection, error)
         self._workspace.product(p, code, error, product, counts)
         return True
 

@@ -64,8 +64,8 @@ def exchange(to: Writer, one: Exchange) -> None:
 
 
 def join(to: Writer, one: Join) -> None:
-    """Write the row of a sum over the parts of ranks, or of the features of all."""
-    sizes = {t.B: one.size, t.C: one.features, t.TOGETHER: to.slices > 1}
+    """Write the row of a sum over the parts of ranks, or of the features or rows of all."""
+    sizes = {t.B: one.size, t.C: one.block, t.TOGETHER: to.slices > 1}
     row = {**to.read(one.source), **sizes, t.A: to.link(one)}
     to.row(t.Op.JOIN, one, row, ())
 
