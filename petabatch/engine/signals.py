@@ -152,6 +152,18 @@ class Signals:
         lookback = self.graph.reset_lookback(source, layer)
         return lambda step: features.fitted(history.at(step - lookback), own, tag)
 
+    def total(self, layer: str) -> Callable[[Array], Array] | None:
+        """Return what sums up values of slices over the tiles of a layer, None if it is whole; collective."""
+        if layer not in self.graph.tiling.layers:
+            return None
+
+        def total(values: Array) -> Array:
+            found = self.kernels.xp.array(values)
+            self.features.add_tiles(found, self.tag)
+            return found
+
+        return total
+
     def ends(self, connection: str, against: str, step: int) -> tuple[Array, Array]:
         """Return the activities whose product the weights of a connection learn from: of their parts.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import ClassVar, Literal
 
 from petabatch.kernels.fista import BREAK, GROWTH
@@ -36,6 +37,7 @@ class FISTA(Layer):
     """
 
     graph_safe: ClassVar[bool] = True
+    local: ClassVar[bool] = True
     type: Literal["fista"] = "fista"
     step: Positive = 0.01
     """Initial step size k. Above 1 / L, with L the largest eigenvalue of dictionary^T dictionary, the energy
@@ -97,10 +99,10 @@ class FISTA(Layer):
         activity: Array,
     ) -> None:
         """Make one accelerated proximal step."""
-        xp, before = ctx.xp, state["step"]
+        xp, before, dot = ctx.xp, state["step"], partial(_dot, ctx)
         previous = xp.where((state["age"] > 0).reshape(-1, 1, 1, 1), previous, 0)
         moved, turned = previous - state["A_before"], drive[0] - state["drive_before"]
-        change, limit = before**2 * _dot(turned, turned), _dot(moved, moved)
+        change, limit = before**2 * dot(turned, turned), dot(moved, moved)
         step = before * xp.where(change > limit, 0.5, GROWTH)
         age = xp.where(change > BREAK**2 * limit, 1.0, state["age"])
         older = (1 + xp.sqrt(1 + 4 * before / step * age**2)) / 2
@@ -112,7 +114,7 @@ class FISTA(Layer):
         shrunk = xp.maximum(size - k * previous.dtype.type(self.threshold), 0)
         code = xp.copysign(shrunk, code) * (shrunk != 0) if self.signed else shrunk
 
-        uphill = _dot(start - code, code - previous) > 0
+        uphill = dot(start - code, code - previous) > 0
         state["age"][...] = xp.where(uphill, 1.0, older)
         state["step"][...] = step
         state["A_before"][...] = previous
@@ -125,6 +127,6 @@ def _each(values: Array, like: Array) -> Array:
     return values.astype(like.dtype).reshape(-1, 1, 1, 1)
 
 
-def _dot(a: Array, b: Array) -> Array:
+def _dot(ctx: StepContext, a: Array, b: Array) -> Array:
     """Return the scalar product of each lane, float64 `[lanes]`."""
-    return (a * b).reshape(len(a), -1).sum(axis=1, dtype=float)
+    return ctx.total((a * b).reshape(len(a), -1).sum(axis=1, dtype=float))

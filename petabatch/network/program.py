@@ -24,6 +24,7 @@ from petabatch.network.operations import (
     Copy,
     Drive,
     Fill,
+    Join,
     LazyUpdate,
     List,
     Operation,
@@ -150,7 +151,7 @@ class _Maker:
             self.constants[gates] = (rule.gates, layer.shape[0] * layer.shape[1])
             sources = [s for s in sources if s.buffer != 1] + [Source(gates, buffer=1)]
         if not drives:
-            yield Update(key, rule, tuple(sources), name, when=when)
+            yield Update(key, rule, tuple(sources), name, sums=self._sums(name, rule, when), when=when)
             return
         kept = f"{NAME}/{name}"
         # Whether all units are computed is decided by the active ones of a whole layer, which no rank has.
@@ -160,6 +161,12 @@ class _Maker:
             f"{kept}/history", f"{kept}/decay", f"{kept}/awake",
             display=self.run.display, most=1.0 if always else MOST_ACTIVE, when=when,
         )  # fmt: skip
+
+    def _sums(self, name: str, rule: CompiledRule, when: When) -> Join | None:
+        """Return the sums over tiles that a rule makes: two numbers of float64 at a time."""
+        if rule.adaptive is None or name not in self.graph.tiling.layers:
+            return None
+        return Join(f"scratch/sums of {name}", Source(f"scratch/{name}"), 4, tiles=True, when=when)
 
     def _call(self, name: str, reason: str) -> list[Operation]:
         """Return the update in the interpreter, and what comes before it of what its connections deliver."""

@@ -120,7 +120,9 @@ def test_a_code_with_momentum_of_all_its_units_learns(parts: dict[str, int], ker
         "driven": Transpose(pre="rest", post="F", of="own"),
         "own": Conv(pre="F", post="made", patch=(6, 6), init=Gaussian(), normalize=L2(), learn=rule),
     }
-    found = agrees(loop_with(kernel, layers, connections), parts, 1e-4)
+    whole = loop_with(kernel, layers, connections)
+    found = agrees(whole, parts, 1e-4)
+    assert "F" in build(split(whole, **parts)).tiling.layers
     assert found["layers/F/A"][-1].any()
     learned = found["connections/own/weights"]
     assert not np.array_equal(learned[0], learned[-1])

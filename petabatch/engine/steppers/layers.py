@@ -68,11 +68,13 @@ def layer_operation(
     potential: Callable[[int], Array | None],
     parts: Sequence[Part] = (),
     kernel: UnitUpdate | None = None,
+    total: Callable[[Array], Array] | None = None,
 ) -> Operation:
     """Return the update of a layer on `arrays` of some slices, from its `drive`.
 
     It is reset to a `potential`, None for the initial one, and made part by part where slices differ in its
-    numbers, or at once by a `kernel`, whose `drive` is what arrives through each connection.
+    numbers, or at once by a `kernel`, whose `drive` is what arrives through each connection. Of a tile it is
+    given the `total` of all.
     """
     layer = graph.network.layers[name]
     if layer.batch is not None:  # what reaches it from slices changes nothing
@@ -91,6 +93,7 @@ def layer_operation(
         resets = layer.resets(ctx.step, ctx.display)
         to = potential(ctx.step) if resets else None
         ctx = ctx if ctx.layer == name else replace(ctx, layer=name)
+        ctx = ctx if total is None else replace(ctx, total=total)
         if resets:
             for one, mine in zip(parts, states, strict=True):
                 one.layer.restart(mine, None if to is None else one.cut(to))
@@ -126,7 +129,8 @@ def _steps(bindings: Sequence[Binding], arrays: Mapping[str, Array]) -> Steps:
         parts = parts_of(bindings, name)
         layer, potential = parts[0].layer, signals.potential(name)
         if not on_gpu or layer.static or layer.batch is not None:
-            return layer_operation(graph, name, arrays, signals.drive(name), potential, parts)
+            drive, total = signals.drive(name), signals.total(name)
+            return layer_operation(graph, name, arrays, drive, potential, parts, total=total)
         kernel = unit_update(backend.device, parts, signals, name)
         if kernel is None:
             summed = InputSum(backend.device, parts, signals, name)

@@ -37,7 +37,8 @@ class Program:
     @cached_property
     def joined(self) -> tuple[Join | Exchange, ...]:
         """What is exchanged between ranks; each step waits at it for the other ranks."""
-        return tuple(one for one in self.operations if isinstance(one, Join | Exchange))
+        within = ((one.sums,) if isinstance(one, Update) and one.sums else (one,) for one in self.operations)
+        return tuple(one for (one,) in within if isinstance(one, Join | Exchange))
 
     @cached_property
     def readers(self) -> set[str]:

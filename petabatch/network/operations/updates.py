@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from petabatch.geometry import Patches
 from petabatch.kernels.timescale import Growth
 from petabatch.network.operations.base import Operation, Source
+from petabatch.network.operations.transport import Join
 from petabatch.spec.compiled import CompiledRule, Term
 
 
@@ -19,6 +20,8 @@ class Update(Operation):
     sources: tuple[Source, ...]
     layer: str
     """Its arrays are those of `layers/<layer>`."""
+    sums: Join | None = field(default=None, kw_only=True)
+    """The sums over tiles that are made within it."""
 
     @property
     def reads(self) -> Sequence[Source]:

@@ -35,6 +35,10 @@ Shape = Annotated[tuple[Count, Count, Count], AfterValidator(_bounded)]
 """`[ny, nx, nf]`: rows, columns, features."""
 
 
+def _itself(values: Array) -> Array:
+    return values
+
+
 @dataclass(frozen=True)
 class StepContext:
     """Context of one step of one lane, passed to `Layer.update`."""
@@ -54,6 +58,8 @@ class StepContext:
     """Display period, in steps."""
     layer: str = ""
     """Name of the layer that is updated."""
+    total: Callable[[Array], Array] = _itself
+    """Sums up values `[lanes, ...]` over the tiles of the layer, where ranks have some rows of it each."""
 
 
 class Stability(NamedTuple):
@@ -109,7 +115,7 @@ class Layer(Part):
 
     local: ClassVar[bool] = False
     """A unit depends on its own input and state alone, and on no random numbers, so that each rank can have
-    some rows of the layer."""
+    some rows of the layer; and on sums over all units that `update` makes by `StepContext.total`."""
 
     splittable: ClassVar[bool] = False
     """A unit depends on no other of its layer, of which each rank of `[parallel] features` has a part."""

@@ -112,6 +112,28 @@ def _at(address: int, number: int, size: int) -> Any:
 
 
 @njit(nogil=True, error_model="numpy")
+def _doubles(address: int, size: int) -> Any:
+    """Return float64 numbers at an address."""
+    return carray(pointer(address), (size,), np.float64)
+
+
+@njit(nogil=True, error_model="numpy")
+def over_tiles(link: Any, one: float, other: float) -> tuple[float, float]:
+    """Return the sums of two numbers over all ranks of a link, in their order; themselves without a link."""
+    if link.size == 0:
+        return one, other
+    mine = _doubles(link[PACKED], 2)
+    mine[0], mine[1] = one, other
+    deliver(link[MESSAGES])
+    one = other = 0.0
+    for number in range(link.size - PARTS):
+        part = _doubles(link[PARTS + number], 2)
+        one += part[0]
+        other += part[1]
+    return one, other
+
+
+@njit(nogil=True, error_model="numpy")
 def _add_to(out: Any, more: Any) -> None:
     for i in range(more.size):
         out[i] += more[i]

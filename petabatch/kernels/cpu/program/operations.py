@@ -32,7 +32,7 @@ from petabatch.kernels.cpu.program.table import HISTORY, OUT, A, B, C, D, E, F, 
 from petabatch.kernels.cpu.program.together import project_together, synthesize_together
 from petabatch.kernels.cpu.program.transport import crop, extend, pool, project_units, reconstruct, spread
 from petabatch.kernels.cpu.program.units import CHUNK, polyline, update_chunks
-from petabatch.kernels.cpu.program.views import doubles, floats, ints, unsigned
+from petabatch.kernels.cpu.program.views import doubles, floats, ints, longs, unsigned
 from petabatch.kernels.cpu.program.whole import control, fista, norm, rescale
 
 OPERATIONS: dict[tuple[Op, bool], Any] = {}
@@ -152,7 +152,7 @@ def _accelerate(frame: int) -> None:
     fista(
         source_of(c), floats(arrays, row[OUT], c.step - 1), out_of(c), floats(arrays, row[A], 0),
         floats(arrays, row[B], 0), buffers[:CHUNK], buffers[CHUNK:], doubles(arrays, row[D]),
-        doubles(arrays, row[E]), c.own,
+        doubles(arrays, row[E]), c.own, longs(arrays, row[F]),
     )  # fmt: skip
 
 

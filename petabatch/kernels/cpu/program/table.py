@@ -80,7 +80,8 @@ class Op(IntEnum):
     RESCALE = 9
     """OUT in place: A: method; B: units that are normalised together; numbers: low, high, mean, deviation."""
     ACCELERATE = 10
-    """OUT = FISTA's code after drive IN; A: A_before; B: drive_before; C: two buffers; D: step; E: age."""
+    """OUT = FISTA's code after drive IN; A: A_before; B: drive_before; C: two buffers; D: step; E: age;
+    F: the link of sums over tiles, empty where there is one."""
     CONTROL = 11
     """OUT = time scale after the norms of sources C .. D, whose buffer is the norm; A: its ceiling; B: energy
     before; E: kind of growth; numbers: those of `Growth`."""

@@ -12,6 +12,7 @@ from petabatch.kernels import timescale
 from petabatch.kernels.cpu.arrays import copy
 from petabatch.kernels.cpu.elementary import exp
 from petabatch.kernels.cpu.jit import njit
+from petabatch.kernels.cpu.program.messages import over_tiles
 from petabatch.kernels.cpu.program.units import cell_of
 from petabatch.kernels.cpu.rules import accelerate, compare
 from petabatch.kernels.cpu.sums import wide_sizes, wide_squares
@@ -72,18 +73,20 @@ def rescale(x: Any, method: int, low: float, high: float, mean: float, deviation
 @njit(nogil=True, error_model="numpy")
 def fista(
     drive: Any, previous: Any, A: Any, A_before: Any, drive_before: Any, some: Any, more: Any, step: Any,
-    age: Any, numbers: Any,
+    age: Any, numbers: Any, link: Any,
 ) -> None:  # fmt: skip
-    """Make one accelerated proximal step; see `layers/fista.py`."""
+    """Make one accelerated proximal step, with the sums of all tiles; see `layers/fista.py`."""
     if age[0] == 0:
         A[:] = 0
     elif A.ctypes.data != previous.ctypes.data:
         copy(previous, A)
     moves, turns = compare(drive, A, A_before, drive_before, some, more)
+    moves, turns = over_tiles(link, moves, turns)
     step[0], momentum, older = _step_size(step[0], age[0], moves, turns)
     k = np.float32(step[0])
     momentum = np.float32(momentum)
     uphill = accelerate(drive, A, A_before, drive_before, some, momentum, k, cell_of(numbers))
+    uphill, _ = over_tiles(link, uphill, 0.0)
     age[0] = 1.0 if uphill > 0 else older
 
 

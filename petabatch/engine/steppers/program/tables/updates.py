@@ -186,6 +186,7 @@ def _accelerate(to: Writer, one: Update, row: dict[int, int]) -> None:
     names = (one.rule.potential, one.rule.previous, *one.rule.adaptive)
     arrays = [to.array(f"layers/{one.layer}/{name}") for name in names]
     row = dict(zip((t.A, t.B, t.D, t.E), arrays, strict=True)) | {t.C: to.array(BUFFERS)}
+    row |= {t.F: to.link(one.sums)} if one.sums is not None else {}
     to.row(t.Op.ACCELERATE, one, to.read(drive) | row, constants(one.rule, 1))
 
 
