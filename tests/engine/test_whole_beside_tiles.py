@@ -220,8 +220,9 @@ def test_connections_that_tiles_cannot_make(kind: str, mode: str, parts: dict[st
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("far", [False, True], ids=["near", "far"])
 @pytest.mark.parametrize("parts", [*PARTS, {"rows": 6}], ids=str)
-def test_images_around_layers(parts: dict[str, int], kernel: str) -> None:
+def test_images_around_layers(parts: dict[str, int], far: bool, kernel: str) -> None:
     image = Input(shape=FINE, source=PeriodicImages(data=images(2, shape=FINE)), border="image")
     layers: dict[str, Layer] = {
         "around": image,
@@ -242,7 +243,12 @@ def test_images_around_layers(parts: dict[str, int], kernel: str) -> None:
         "pool": Pool(pre="around", post="pooled", window=(4, 4), method="max"),
         "same": Identity(pre="around", post="copy"),
     }
-    found = agrees(loop_with(kernel, layers, connections), parts, 1e-4)
+    if far:
+        layers |= {"overview": Linear(shape=(18, 12, 2))}
+        connections["far"] = Conv(pre="around", post="overview", patch=(19, 1), init=Gaussian())
+    whole = loop_with(kernel, layers, connections)
+    found = agrees(whole, parts, 1e-4)
+    assert ("around" in build(split(whole, **parts)).tiling.layers) != far
     for name in layers:
         assert found[f"layers/{name}/A"][-1].any(), name
 
