@@ -50,6 +50,65 @@ def test_a_run_with_tiles_has_the_file_of_one_rank_and_is_resumed_with_its_bits_
     assert_close(one, datasets(folder / "whole" / "run.h5"))
 
 
+WHOLE = """
+[layers.noisy]
+type = "gaussian_noise"
+shape = [6, 6, 8]
+deviation = 0.1
+[layers.scaled]
+type = "rescale"
+method = "length"
+shape = [6, 6, 8]
+[layers.F]
+type = "fista"
+shape = [6, 6, 8]
+threshold = 0.1
+[connections.V1_to_noisy]
+type = "identity"
+pre = "V1"
+post = "noisy"
+[connections.noisy_to_scaled]
+type = "identity"
+pre = "noisy"
+post = "scaled"
+[connections.scaled_to_V1]
+type = "identity"
+pre = "scaled"
+post = "V1"
+feedback = true
+[connections.drive_F]
+type = "transpose"
+pre = "image"
+post = "F"
+of = "dictionary"
+"""
+
+
+@pytest.mark.mpi
+def test_runs_with_layers_that_are_whole_keep_their_bits_and_go_on_on_other_grids(
+    small: Path, petabatch: Command
+) -> None:
+    folder, more = small.parent, (*MORE, "output.layers.scaled={}", "output.layers.F={}")
+    small.write_text(small.read_text().replace("[output]", WHOLE + "[output]"))
+    alone(small, "one", *more)
+    for name, ranks in (("two", 2), ("four", 4)):
+        done = petabatch("run", small, "--out", name, "-q", *set_all(*more, "parallel.rows=2"), ranks=ranks)
+        assert done.returncode == 0, done.stderr
+    assert contents(folder / "two" / "run.h5") == contents(folder / "four" / "run.h5")
+    one = datasets(folder / "one" / "run.h5")
+    assert one["layers/scaled/A"].any()
+    assert one["layers/F/A"].any()
+    assert_close(one, datasets(folder / "two" / "run.h5"))
+    for name, ranks, flags in (("again", 4, ()), ("three", 3, ("--rows", 3)), ("whole", 1, ("--rows", 1))):
+        shutil.copytree(folder / "two", folder / name)
+        for file in (folder / name / "checkpoints").glob("step_000000040*"):
+            file.unlink()  # as if it had been killed after step 35, within a display
+        done = petabatch("resume", name, "-q", *flags, ranks=ranks)
+        assert done.returncode == 0, done.stderr
+        assert_close(one, datasets(folder / name / "run.h5"))
+    assert contents(folder / "again" / "run.h5") == contents(folder / "two" / "run.h5")
+
+
 @pytest.mark.mpi
 @pytest.mark.long
 def test_two_by_two_ranks_have_the_bits_of_two(small: Path, petabatch: Command) -> None:

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 
+from petabatch.bench.prediction.part import LonePart
 from petabatch.connections import Conv, Identity, Pool, Sparse, Transpose
 from petabatch.errors import ParamsError
 from petabatch.layers import (
@@ -25,11 +26,14 @@ from petabatch.layers import (
 )
 from petabatch.learning import Hebbian
 from petabatch.network.build import build
+from petabatch.network.plan import schedule
 from petabatch.network.tiles import find_tiling
+from petabatch.parallel.comm import Serial
 from petabatch.probes import L1
-from petabatch.spec.network import Network
+from petabatch.report.memory import needed
+from petabatch.spec.network import Evaluate, Network
 from petabatch.spec.parts import Connection, Layer, StepContext
-from petabatch.spec.schedule import STEP, Every
+from petabatch.spec.schedule import DISPLAY, STEP, Every
 from petabatch.variable import Array
 from petabatch.weights import L2, Gaussian, Uniform
 from support.networks import GivenImages, images
@@ -331,6 +335,18 @@ def test_probes_of_whole_layers_and_through_whole_connections_count_once(parts: 
     found, _ = of_ranks(split(whole, **parts))
     assert all(alone[f"probes/{name}/sum"].any() for name in probes)
     assert_near(alone, found, 2e-5)
+
+
+@pytest.mark.parametrize("parts", PARTS, ids=str)
+def test_held_out_images_are_coded_beside_whole_layers(parts: dict[str, int]) -> None:
+    layers, connections = both_ways(OTHERS["rescale"])
+    far = Conv(pre="image", post="same", patch=(35, 1), init=Gaussian(deviation=0.1))
+    held = Evaluate.model_construct(source=GivenImages(data=images(2, shape=FINE, seed=5)), every=DISPLAY)
+    whole = loop_with("auto", layers, connections | {"far": far}).model_copy(update={"evaluate": held})
+    found = agrees(whole, parts)
+    assert found["probes/evaluate/energy_total"].min() > 0
+    part = LonePart(schedule(build(split(whole, **parts))), Serial())
+    assert needed(part.features.plan, 2, 1) > 0
 
 
 def random_split(seed: int, parts: int) -> Network | None:
