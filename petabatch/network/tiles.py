@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 import numpy as np
 
@@ -50,6 +51,7 @@ class Tiling:
 
 
 UNTILED = Tiling()
+Way = Literal["own", "all"]
 
 
 def with_overlap(p: Patches, before: int, after: int) -> Patches:
@@ -93,8 +95,11 @@ def find_tiling(network: Network, wirings: Mapping[str, Wiring]) -> Tiling:
     tiled = network.layers.keys() - layers_as_a_whole(network, wirings).keys()
     together, shares = connections_as_a_whole(network, wirings), {}
     for name, connection in network.connections.items():
-        way: Share = Share("all", "all", connection.pre in tiled, connection.post in tiled)
-        shares[name] = way if name in together else way._replace(takes="own", gives="own")
+        pre, post, link = connection.pre in tiled, connection.post in tiled, wirings[name].link
+        # Between whole layers nothing is sent, unless ranks have the weights of their positions alone.
+        repeated = name in together or not (pre or post or (link is not None and not link.patches.shared))
+        way: Way = "all" if repeated else "own"
+        shares[name] = Share(way, way, pre, post)
     return Tiling(frozenset(tiled), shares)
 
 
