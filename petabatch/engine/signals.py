@@ -21,6 +21,7 @@ from petabatch.kernels.array import ArrayKernels
 from petabatch.lazy_property import lazy_property
 from petabatch.network.graph import Edge, Graph
 from petabatch.network.shares import ALL
+from petabatch.spec.parts import Tile
 from petabatch.spec.weights import Learning
 from petabatch.variable import Array, Border
 from petabatch.weight_mode import over_positions
@@ -152,17 +153,17 @@ class Signals:
         lookback = self.graph.reset_lookback(source, layer)
         return lambda step: features.fitted(history.at(step - lookback), own, tag)
 
-    def total(self, layer: str) -> Callable[[Array], Array] | None:
-        """Return what sums up values of slices over the tiles of a layer, None if it is whole; collective."""
+    def tile(self, layer: str) -> Tile:
+        """Return the rows that there are here of a layer."""
         if layer not in self.graph.tiling.layers:
-            return None
+            return Tile()
 
         def total(values: Array) -> Array:
             found = self.kernels.xp.array(values)
             self.features.add_tiles(found, self.tag)
             return found
 
-        return total
+        return Tile(*self.graph.tiling.part, total)
 
     def ends(self, connection: str, against: str, step: int) -> tuple[Array, Array]:
         """Return the activities whose product the weights of a connection learn from: of their parts.

@@ -178,13 +178,13 @@ class ConductanceLIF(Layer):
             return drive
         chance = [min(1.0, rate * ctx.dt / 1000) for rate in self.noise_rate]
 
-        def draw(rng: np.random.Generator) -> np.ndarray:
-            hits, sizes = rng.random((2, 3, *self.shape))
+        def draw(rng: np.random.Generator, shape: tuple[int, int, int]) -> np.ndarray:
+            hits, sizes = rng.random((2, 3, *shape))
             return np.stack(
                 [a * u * (hit < p) for a, u, hit, p in zip(self.noise, sizes, hits, chance, strict=True)]
             )
 
-        noise = drawn(ctx, draw)
+        noise = drawn(ctx, self.shape, draw)
         return [given + noise[:, number] for number, given in enumerate(drive)]
 
     def _pull(self, conductances: Sequence[Array], gap: tuple[Array, Array]) -> tuple[Array, Array]:

@@ -129,4 +129,4 @@ def _each(values: Array, like: Array) -> Array:
 
 def _dot(ctx: StepContext, a: Array, b: Array) -> Array:
     """Return the scalar product of each lane, float64 `[lanes]`."""
-    return ctx.total((a * b).reshape(len(a), -1).sum(axis=1, dtype=float))
+    return ctx.tile.total((a * b).reshape(len(a), -1).sum(axis=1, dtype=float))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -18,6 +18,7 @@ from petabatch.variable import Array
 class GaussianNoise(Layer):
     """A = input + mean + deviation * N(0, 1), independent for each unit and step."""
 
+    local: ClassVar[bool] = True
     type: Literal["gaussian_noise"] = "gaussian_noise"
     mean: Finite = 0.0
     """Mean of the noise."""
@@ -37,13 +38,14 @@ class GaussianNoise(Layer):
         activity: Array,
     ) -> None:
         """Add noise to the input."""
-        noise = drawn(ctx, lambda rng: rng.standard_normal(self.shape))
+        noise = drawn(ctx, self.shape, np.random.Generator.standard_normal)
         activity[...] = drive[0] + self.mean + self.deviation * noise
 
 
 class Dropout(Layer):
     """A = input, or 0 with the given probability, independent for each unit and step."""
 
+    local: ClassVar[bool] = True
     type: Literal["dropout"] = "dropout"
     probability: Annotated[float, Field(ge=0, le=1)] = 0.5
     """Probability with which a unit is set to 0. (PetaVision's parameter is in per cent.)"""
@@ -66,10 +68,18 @@ class Dropout(Layer):
         activity: Array,
     ) -> None:
         """Set random units to 0."""
-        activity[...] = drive[0] * (drawn(ctx, lambda rng: rng.random(self.shape)) >= self.probability)
+        chance = drawn(ctx, self.shape, np.random.Generator.random)
+        activity[...] = drive[0] * (chance >= self.probability)
 
 
-def drawn(ctx: StepContext, draw: Callable[[np.random.Generator], np.ndarray]) -> Array:
-    """Return the random arrays `draw(rng)` of each slice of the lane for this step, stacked."""
-    slices = [draw(stream(ctx.seed, f"layers/{ctx.layer}", number, ctx.step)) for number in ctx.slices]
-    return ctx.xp.asarray(np.stack(slices))
+def drawn(
+    ctx: StepContext,
+    shape: tuple[int, int, int],
+    draw: Callable[[np.random.Generator, tuple[int, int, int]], np.ndarray],
+) -> Array:
+    """Return random numbers of each slice of the lane for this step, `[lanes, *shape]`.
+
+    They are those that `draw(rng, shape)` makes for the whole layer.
+    """
+    streams = (stream(ctx.seed, f"layers/{ctx.layer}", number, ctx.step) for number in ctx.slices)
+    return ctx.xp.asarray(np.stack([ctx.tile.rows(draw(rng, ctx.tile.whole(shape))) for rng in streams]))

@@ -104,7 +104,9 @@ OTHERS: dict[str, Layer] = {
 @pytest.mark.parametrize("parts", PARTS, ids=str)
 @pytest.mark.parametrize("kind", OTHERS)
 def test_layers_whose_units_depend_on_others(kind: str, parts: dict[str, int], kernel: str) -> None:
-    found = agrees(loop_with(kernel, *both_ways(OTHERS[kind])), parts)
+    whole = loop_with(kernel, *both_ways(OTHERS[kind]))
+    found = agrees(whole, parts)
+    assert ("it" in build(split(whole, **parts)).tiling.layers) == (kind in ("noise", "dropout"))
     for name in ("it", "same", "code"):
         assert found[f"layers/{name}/A"][-1].any(), name
 

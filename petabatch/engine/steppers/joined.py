@@ -44,7 +44,7 @@ class Part:
         after: Array,
     ) -> None:
         """Make the update of the layer in these lanes."""
-        own = ctx if self.ctx is None else replace(self.ctx, step=ctx.step, total=ctx.total)
+        own = ctx if self.ctx is None else replace(self.ctx, step=ctx.step, tile=ctx.tile)
         self.layer.update(own, state, drive, before, after)
 
 

@@ -16,7 +16,7 @@ from petabatch.engine.steppers.probe_sums import StepProbes
 from petabatch.engine.steppers.unit_update import InputSum, UnitUpdate, unit_update
 from petabatch.network.graph import Graph
 from petabatch.spec.part_errors import calling
-from petabatch.spec.parts import StepContext
+from petabatch.spec.parts import StepContext, Tile
 from petabatch.variable import Array
 
 
@@ -68,13 +68,13 @@ def layer_operation(
     potential: Callable[[int], Array | None],
     parts: Sequence[Part] = (),
     kernel: UnitUpdate | None = None,
-    total: Callable[[Array], Array] | None = None,
+    tile: Tile | None = None,
 ) -> Operation:
     """Return the update of a layer on `arrays` of some slices, from its `drive`.
 
     It is reset to a `potential`, None for the initial one, and made part by part where slices differ in its
-    numbers, or at once by a `kernel`, whose `drive` is what arrives through each connection. Of a tile it is
-    given the `total` of all.
+    numbers, or at once by a `kernel`, whose `drive` is what arrives through each connection. It
+    is told the `tile` that the arrays are, None for the whole.
     """
     layer = graph.network.layers[name]
     if layer.batch is not None:  # what reaches it from slices changes nothing
@@ -93,7 +93,7 @@ def layer_operation(
         resets = layer.resets(ctx.step, ctx.display)
         to = potential(ctx.step) if resets else None
         ctx = ctx if ctx.layer == name else replace(ctx, layer=name)
-        ctx = ctx if total is None else replace(ctx, total=total)
+        ctx = ctx if tile is None else replace(ctx, tile=tile)
         if resets:
             for one, mine in zip(parts, states, strict=True):
                 one.layer.restart(mine, None if to is None else one.cut(to))
@@ -129,8 +129,8 @@ def _steps(bindings: Sequence[Binding], arrays: Mapping[str, Array]) -> Steps:
         parts = parts_of(bindings, name)
         layer, potential = parts[0].layer, signals.potential(name)
         if not on_gpu or layer.static or layer.batch is not None:
-            drive, total = signals.drive(name), signals.total(name)
-            return layer_operation(graph, name, arrays, drive, potential, parts, total=total)
+            drive, tile = signals.drive(name), signals.tile(name)
+            return layer_operation(graph, name, arrays, drive, potential, parts, tile=tile)
         kernel = unit_update(backend.device, parts, signals, name)
         if kernel is None:
             summed = InputSum(backend.device, parts, signals, name)

@@ -15,6 +15,7 @@ from petabatch.spec.parts.layer import Penalty as Penalty
 from petabatch.spec.parts.layer import Shape as Shape
 from petabatch.spec.parts.layer import Stability as Stability
 from petabatch.spec.parts.layer import StepContext as StepContext
+from petabatch.spec.parts.layer import Tile as Tile
 from petabatch.spec.parts.probe import Probe as Probe
 from petabatch.spec.parts.probe import Reading as Reading
 from petabatch.spec.parts.source import ImageLayer as ImageLayer

@@ -40,6 +40,25 @@ def _itself(values: Array) -> Array:
 
 
 @dataclass(frozen=True)
+class Tile:
+    """The rows of a layer that a rank has, of several ranks with as many; by default all."""
+
+    number: int = 0
+    parts: int = 1
+    total: Callable[[Array], Array] = _itself
+    """Sums up values `[lanes, ...]` over all tiles, in their order."""
+
+    def whole(self, shape: tuple[int, int, int]) -> tuple[int, int, int]:
+        """Return the shape of the whole layer, of which this has `shape`."""
+        return shape[0] * self.parts, *shape[1:]
+
+    def rows(self, whole: np.ndarray) -> np.ndarray:
+        """Return the rows of this tile, of an array `[ny, ...]` of all."""
+        count = len(whole) // self.parts
+        return whole[self.number * count : (self.number + 1) * count]
+
+
+@dataclass(frozen=True)
 class StepContext:
     """Context of one step of one lane, passed to `Layer.update`."""
 
@@ -58,8 +77,8 @@ class StepContext:
     """Display period, in steps."""
     layer: str = ""
     """Name of the layer that is updated."""
-    total: Callable[[Array], Array] = _itself
-    """Sums up values `[lanes, ...]` over the tiles of the layer, where ranks have some rows of it each."""
+    tile: Tile = Tile()
+    """The rows of the layer that are updated."""
 
 
 class Stability(NamedTuple):
@@ -114,8 +133,9 @@ class Layer(Part):
     replayed as CUDA graphs."""
 
     local: ClassVar[bool] = False
-    """A unit depends on its own input and state alone, and on no random numbers, so that each rank can have
-    some rows of the layer; and on sums over all units that `update` makes by `StepContext.total`."""
+    """A unit depends on its own input and state alone, so that each rank can have some rows of the layer; and
+    on sums over all units, and random numbers for each of these, that `update` makes with
+    `StepContext.tile`."""
 
     splittable: ClassVar[bool] = False
     """A unit depends on no other of its layer, of which each rank of `[parallel] features` has a part."""

@@ -20,10 +20,13 @@ def room() -> np.ndarray:
 def test_normal_numbers_with_the_tail_of_their_ziggurat(key: tuple[int, int, int]) -> None:
     seed, number, step = key
     out = np.zeros(200_001, np.float32)
-    add_noise(stream_pool(seed, "layers/x", number), step, 0.3, 0.7, room(), out)
+    add_noise(stream_pool(seed, "layers/x", number), step, 0.3, 0.7, 0, room(), out)
     drawn = stream(seed, "layers/x", number, step).standard_normal(out.size)
     assert abs(drawn).max() > 3.7  # the tail
     np.testing.assert_array_equal(out, (np.float32(0.3) + 0.7 * drawn).astype(np.float32))
+    part = np.zeros(1000, np.float32)
+    add_noise(stream_pool(seed, "layers/x", number), step, 0.3, 0.7, 1234, room(), part)
+    np.testing.assert_array_equal(part, out[1234:2234])
 
 
 @pytest.mark.parametrize("key", KEYS)
@@ -32,8 +35,12 @@ def test_uniform_numbers_from_any_place_of_a_stream(key: tuple[int, int, int], u
     seed, number, step = key
     pool = stream_pool(seed, "layers/x", number)
     dropped = np.ones(units, np.float32)
-    drop(pool, step, 0.4, room(), dropped)
-    np.testing.assert_array_equal(dropped, stream(seed, "layers/x", number, step).random(units) >= 0.4)
+    drop(pool, step, 0.4, 0, room(), dropped)
+    chances = stream(seed, "layers/x", number, step).random(units + 77)
+    np.testing.assert_array_equal(dropped, chances[:units] >= 0.4)
+    dropped[:] = 1
+    drop(pool, step, 0.4, 77, room(), dropped)
+    np.testing.assert_array_equal(dropped, chances[77:] >= 0.4)
     hits, sizes = stream(seed, "layers/x", number, step).random((2, 3, units))
     for channel in range(3):
         shots = np.zeros(units, np.float32)

@@ -84,14 +84,14 @@ class _Update:
         def potential(of: Mapping[str, Array]) -> Callable[[int], Array | None]:
             return Signals(graph, kernels, of, {}, features, tag).potential(name)
 
-        total = first.signals.total(name)
-        self._operate = layer_operation(graph, name, arrays, self._drive, potential(arrays), total=total)
+        tile = first.signals.tile(name)
+        self._operate = layer_operation(graph, name, arrays, self._drive, potential(arrays), tile=tile)
         # The last slice is sometimes updated alone as well, on copies.
         self._copies = {key: array[-1:].copy() for key, array in arrays.items()} if len(bounds) > 1 else {}
         self._originals = {key: arrays[key][-1:] for key in self._copies}
         if self._copies:
             self._alone = layer_operation(
-                graph, name, self._copies, self._drive_alone, potential(self._copies), total=total
+                graph, name, self._copies, self._drive_alone, potential(self._copies), tile=tile
             )
 
     def make(self, step: int) -> None:

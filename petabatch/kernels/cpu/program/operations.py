@@ -182,15 +182,15 @@ def _polyline(frame: int) -> None:
 @operation(Op.NOISE)
 def _noise(frame: int) -> None:
     c = call_of(frame)
-    add_noise(
-        unsigned(c.arrays, c.row[A]), c.step, c.own[0], c.own[1], unsigned(c.arrays, c.row[B]), out_of(c)
-    )
+    pool, room = unsigned(c.arrays, c.row[A]), unsigned(c.arrays, c.row[B])
+    add_noise(pool, c.step, c.own[0], c.own[1], c.row[D], room, out_of(c))
 
 
 @operation(Op.DROP)
 def _drop(frame: int) -> None:
     c = call_of(frame)
-    drop(unsigned(c.arrays, c.row[A]), c.step, c.own[0], unsigned(c.arrays, c.row[B]), out_of(c))
+    pool, room = unsigned(c.arrays, c.row[A]), unsigned(c.arrays, c.row[B])
+    drop(pool, c.step, c.own[0], c.row[D], room, out_of(c))
 
 
 @operation(Op.POISSON)

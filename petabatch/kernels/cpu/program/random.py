@@ -136,22 +136,24 @@ def _normal(room: Any, low: Any, high: Any, n: int) -> tuple[float, int]:
 
 
 @njit(nogil=True, error_model="numpy")
-def add_noise(pool: Any, step: int, mean: float, deviation: float, room: Any, out: Any) -> None:
-    """Add normal noise to each unit."""
+def add_noise(pool: Any, step: int, mean: float, deviation: float, first: int, room: Any, out: Any) -> None:
+    """Add normal noise to each unit, from number `first` of the stream on."""
     low, high = stream_key(pool, step)
     n, offset = 0, np.float32(mean)
+    for _ in range(first):  # how many words a number takes is found by drawing it
+        _, n = _normal(room, low, high, n)
     for i in range(out.size):
         x, n = _normal(room, low, high, n)
         out[i] = np.float32(np.float64(out[i] + offset) + deviation * x)
 
 
 @njit(nogil=True, error_model="numpy")
-def drop(pool: Any, step: int, probability: float, room: Any, out: Any) -> None:
-    """Set random units to 0."""
+def drop(pool: Any, step: int, probability: float, first: int, room: Any, out: Any) -> None:
+    """Set random units to 0, by the numbers of the stream from `first` on."""
     low, high = stream_key(pool, step)
     for begin in range(0, out.size, WORDS):
         part = out[begin : begin + WORDS]
-        drawn = words(room, low, high, begin, part.size)
+        drawn = words(room, low, high, first + begin, part.size)
         for i in range(part.size):
             part[i] *= np.float32(uniform(drawn[i]) >= probability)
 

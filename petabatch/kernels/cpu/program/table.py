@@ -92,9 +92,10 @@ class Op(IntEnum):
     POLYLINE = 14
     """OUT = polyline of IN, which may be OUT; A: vertices (V, A, slope up to the next), float32."""
     NOISE = 15
-    """OUT += number 0 + number 1 times normal random numbers; A: pool of the stream; B: scratch."""
+    """OUT += number 0 + number 1 times normal random numbers; A: pool of the stream; B: scratch; D: the
+    place of the first unit in the whole layer."""
     DROP = 16
-    """OUT = 0 where a random number is below number 0; A: pool of the stream; B: scratch."""
+    """OUT = 0 where a random number is below number 0; A: pool of the stream; B: scratch; D: as of NOISE."""
     SHOTS = 17
     """OUT += shot noise of channel D of three: up to number 0 with probability number 1; A: pool of the
     stream; B, C: scratch."""

@@ -88,7 +88,9 @@ def _unpool(to: Writer, one: Update, row: dict[int, int]) -> None:
 def _noise(to: Writer, one: Update) -> None:
     if one.rule.name in NOISES:
         row = dict(zip((t.A, t.B, t.C), (to.stream(one.layer), *map(to.array, WORDS)), strict=True))
-        dt = to.graph.network.run.dt
+        dt, tiling = to.graph.network.run.dt, to.graph.tiling
+        if one.layer in tiling.layers:
+            row |= {t.D: tiling.part.number * math.prod(to.graph.network.layers[one.layer].shape)}
         to.row(NOISES[one.rule.name], one, row, [*one.rule.numbers.values(), dt])
 
 
