@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Mapping, Sequence
 from itertools import islice
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pytest
@@ -62,6 +63,25 @@ class Mean(Layer):
         activity[...] = drive[0] - drive[0].mean(axis=(1, 2, 3), keepdims=True)
 
 
+class MeanOfTiles(Layer):
+    """The same, of tiles that sum up."""
+
+    local: ClassVar[bool] = True
+    type: Literal["test_mean_of_tiles"] = "test_mean_of_tiles"
+
+    def update(
+        self,
+        ctx: StepContext,
+        state: Mapping[str, Array],
+        drive: Sequence[Array],
+        previous: Array,
+        activity: Array,
+    ) -> None:
+        sums = ctx.tile.total(drive[0].sum(axis=(1, 2, 3), dtype=float))
+        mean = sums / math.prod(ctx.tile.whole(self.shape))
+        activity[...] = drive[0] - mean.astype(activity.dtype).reshape(-1, 1, 1, 1)
+
+
 class Turned(Identity):
     """The activity upside down, as a plug-in may deliver it."""
 
@@ -95,6 +115,7 @@ OTHERS: dict[str, Layer] = {
     "dropout": Dropout(shape=FINE, probability=0.3),
     "unpool": MaxUnpool(shape=FINE, window=(4, 4)),
     "plug-in": Mean(shape=FINE),
+    "plug-in in tiles": MeanOfTiles(shape=FINE),
     "row": Adaptive(shape=FINE, tau=4.0, deviation=0.02),
     "mirrored": Mean(shape=FINE, border="mirror"),
 }
@@ -106,7 +127,9 @@ OTHERS: dict[str, Layer] = {
 def test_layers_whose_units_depend_on_others(kind: str, parts: dict[str, int], kernel: str) -> None:
     whole = loop_with(kernel, *both_ways(OTHERS[kind]))
     found = agrees(whole, parts)
-    assert ("it" in build(split(whole, **parts)).tiling.layers) == (kind in ("noise", "dropout"))
+    assert ("it" in build(split(whole, **parts)).tiling.layers) == (
+        kind in ("noise", "dropout", "plug-in in tiles")
+    )
     for name in ("it", "same", "code"):
         assert found[f"layers/{name}/A"][-1].any(), name
 
