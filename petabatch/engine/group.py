@@ -98,11 +98,12 @@ class Group:
             except OF_A_SLICE as error:
                 if not self.all[0].plan.tolerant:
                     raise
-                lanes = range(observer.lanes.start, observer.lanes.stop)
-                first, *others = (lane for lane in sound if lane.lanes.start in lanes)
-                if not others:
-                    first.stop(Failure.of(error, step))
-                for lane in (first, *others) if others else ():  # together, no event has been recorded
+                seen = range(observer.lanes.start, observer.lanes.stop)
+                lanes = [lane for lane in sound if lane.lanes.start in seen]
+                if len(lanes) == 1:
+                    lanes[0].stop(Failure.of(error, step))
+                    continue
+                for lane in lanes:  # together, no event has been recorded
                     _try(lane, lane.observer.record, step)
 
     def _check(self, step: int) -> None:

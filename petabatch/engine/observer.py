@@ -49,7 +49,7 @@ class Observer:
             and recording.key != evaluation.NAME
         ]
         # Events must not be recorded again after an error of another slice: they come last, but for probes
-        # that are told of them, with which no slices are recorded together.
+        # that are told of them, and then slices are recorded alone.
         self._recordings = sorted(recordings, key=lambda one: (self._counts(one[1]), one[1].stream.events))
 
     @property
