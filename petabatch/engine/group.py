@@ -107,28 +107,24 @@ class Group:
                     _try(lane, lane.observer.record, step)
 
     def _check(self, step: int) -> None:
-        """Raise NonFiniteError, or stop the slice, when a variable is not finite.
-
-        At the end of a run, materialise before.
-        """
+        """Raise NonFiniteError, or stop the slice, when a variable is not finite."""
+        tolerant, end = self.all[0].plan.tolerant, step == self.all[0].plan.length
+        if tolerant and step % self.all[0].ctx.display and not end:
+            return  # other sync events depend on the batch; the step at which a slice stops must not
         if not self._watches:
             self._watches = [_watch(lanes) for lanes in neighbouring(self.all)]
-            if self.all[0].plan.tolerant:
-                self._kept = [LastFinite(_arrays(lanes)) for lanes in neighbouring(self.all)]
-        if step == self.all[0].plan.length:
-            for lane in self.all:
-                lane.stepper.materialise()
-        if not self.all[0].plan.tolerant:
+            self._kept = [LastFinite(_arrays(lanes)) for lanes in neighbouring(self.all)] if tolerant else []
+        for lane in self._sound if tolerant or end else ():
+            lane.stepper.materialise()
+        if not tolerant:
             for watch in self._watches:
                 watch.check(step)
-        elif step % self.all[0].ctx.display and step < self.all[0].plan.length:
-            return  # other sync events depend on the batch; the step at which a slice stops must not
-        else:
-            if not all(watch.finite(step) for watch in self._watches):
-                for lane in self._sound:
-                    _try(lane, _watch([lane]).check, step)
-            for kept in self._kept if step < self.all[0].plan.length else ():
-                kept.keep(step)
+            return
+        if not all(watch.finite(step) for watch in self._watches):
+            for lane in self._sound:
+                _try(lane, _watch([lane]).check, step)
+        for kept in self._kept if not end else ():
+            kept.keep(step)
 
     @property
     def _sound(self) -> Sequence[Lane]:

@@ -200,6 +200,8 @@ def test_their_slices_keep_the_state_before_the_display_in_which_they_fail(
                 mine, theirs = found[key][number], array[number]
                 if key.endswith("/A"):
                     theirs = np.broadcast_to(theirs[(step - 20) % len(theirs)], theirs.shape)
+                if key.startswith("lazy/"):  # of the kernel, not of the network
+                    theirs = np.zeros_like(theirs)
                 assert mine.tobytes() == theirs.tobytes(), (number, key)
 
 
