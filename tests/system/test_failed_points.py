@@ -10,8 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from petabatch import in_memory, results, simulation
-from petabatch.errors import ArgumentError, NonFiniteError, PartError, StoppedEarly
+from petabatch import in_memory, plotting, results, simulation
+from petabatch.assembly import assembled, initialise, open_engine
+from petabatch.errors import ArgumentError, InputError, NonFiniteError, PartError, StoppedEarly
+from petabatch.parallel.comm import Serial
+from petabatch.plotting.kinds import reason_against
 from petabatch.progress import Progress
 from petabatch.report.information import describe
 from petabatch.results import Results
@@ -303,6 +306,20 @@ def test_images_and_probes_that_raise_fail_alone(
     assert_same(recorded(again), waves)
 
 
+def test_no_figure_is_drawn_of_points_that_have_all_failed(small: Path) -> None:
+    settings = ("layers.image.source={type='moody'}", "probes.touchy={type='touchy', every=5}")
+    for last, failed in ((40.0, 2), (99.0, 1)):
+        out = raising(small, f"failed_{failed}", *settings, f"sweep.probes.touchy.limit=[20.0, {last}]")
+        with results.open(out) as run:
+            assert run.failed == failed
+            if failed == 1:
+                assert plotting.sweep(run).axes
+                return
+            with pytest.raises(InputError, match="since all 2 points failed"):
+                plotting.sweep(run)
+            assert "points failed; `petabatch info" in reason_against("sweep", run)
+
+
 def test_info_says_how_many_more_have_failed(small: Path) -> None:
     first = ", ".join(f"{-number}.0" for number in range(12))
     swept = f"sweep.layers.image.source.last=[99.0, {first}]"
@@ -427,6 +444,20 @@ def test_the_progress_is_of_slices_that_have_not_failed(small: Path, monkeypatch
         assert series.steps[-1] == 60
     step, total = shown[-1]
     assert (step, total) == (60, ("energy", pytest.approx(expected, rel=1e-6)))
+
+
+def test_slices_that_start_from_another_run_have_it_as_their_last_finite_state(small: Path) -> None:
+    first = alone(small, "first", *SETTINGS[:1], "run.displays=2", "run.display=20")
+    more = ("run.displays=4", "run.display=20", "run.batch_change='reset'", f"run.start_from={first}")
+    loaded = simulation.read(small, [*SETTINGS[:1], *more, f"{STRENGTH}=[1.0, 0.5]"])
+    loaded, assembly = assembled(loaded, Serial(), 1)
+    engine = open_engine(loaded, assembly.planned(tolerant=True))
+    initialise(engine, loaded)
+    kept = engine.state.kept()
+    assert kept.pop("last_finite/step").tolist() == [40] * 6
+    assert "last_finite/layers/image/A" in kept
+    for key, array in kept.items():
+        assert array.tobytes() == engine.state.arrays[key.removeprefix("last_finite/")].tobytes(), key
 
 
 def test_a_run_that_starts_from_theirs_is_told(small: Path, caplog: pytest.LogCaptureFixture) -> None:
