@@ -306,6 +306,28 @@ def test_images_and_probes_that_raise_fail_alone(
     assert_same(recorded(again), waves)
 
 
+@pytest.mark.parametrize("ranks", [0, pytest.param(2, marks=pytest.mark.mpi)])
+def test_they_fail_alone_on_held_out_images(small: Path, petabatch: Command, ranks: int) -> None:
+    held = "evaluate={source={type='noise'}, every='display', displays=%s}"
+    swept = ("run.displays=4", f"{STRENGTH}=[1.0, -4.0, 0.5]")
+    settings = (*LONG[:1], "run.display=20", *swept, held % 9)
+    out = small.parent / "out"
+    done = petabatch("run", small, "--out", out, "-q", *set_all(*settings), ranks=ranks)
+    assert done.returncode == 4, done.stderr
+    with results.open(out) as run:
+        assert run.coordinates["failed"][::3].tolist() == [-1, 20, -1]
+        assert run.attributes["points"]["why"]["1"] == "evaluate: layer error is no longer finite"
+        assert run["probes/evaluate/energy_total"].steps.tolist() == [20, 40, 60, 80]
+        assert np.isnan(run["probes/evaluate/energy_total"][...][:, 3:6]).all()
+    found = recorded(results.open(out))
+    assert_same(found, recorded(results.open(alone(small, "waves", *settings, "sweep.wave=3"))))
+    with results.open(alone(small, "sound", *settings[:-1], held % 2)) as run:
+        assert run.failed == 0
+        sound = run["probes/energy/total"][...]
+    others = [0, 1, 2, 6, 7, 8]
+    assert found["probes/energy/total"][:, others].tobytes() == sound[:, others].tobytes()
+
+
 def test_no_figure_is_drawn_of_points_that_have_all_failed(small: Path) -> None:
     settings = ("layers.image.source={type='moody'}", "probes.touchy={type='touchy', every=5}")
     for last, failed in ((40.0, 2), (99.0, 1)):
