@@ -431,29 +431,43 @@ from petabatch.probes import SpikeStatistics
 class Strict(SpikeStatistics):
     type: Literal["strict"] = "strict"
     until: float = 99.0
+    most: float = 9e9
+
+    @property
+    def slicewise(self):
+        return True
 
     def measure(self, read, xp):
-        if read.step > self.until:
-            raise ValueError("too late")
+        if read.step > self.until or (read.own("spikes") > self.most).any():
+            raise ValueError("too late, or too many")
         return super().measure(read, xp)
 """
 
 
-def test_no_event_is_recorded_twice_where_a_probe_raises(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("swept", "sound", "failing", "last"),
+    [  # each slice has a probe of its own, or all have the same, which may measure them together
+        ("probes.firing.until", "[99.0, 98.0, 97.0]", ("[99.0, 25.0, 97.0]", 9e9), 30),
+        ("layers.p.rate", "[0.1, 0.8, 0.1]", ("[0.1, 0.8, 0.1]", 150.0), 10),
+    ],
+)
+def test_no_event_is_recorded_twice_where_a_probe_raises(
+    tmp_path: Path, swept: str, sound: str, failing: tuple[str, float], last: int
+) -> None:
     file = tmp_path / "net.toml"
     file.write_text('plugins = ["strict.py"]\n' + COUNTED)
     (tmp_path / "strict.py").write_text(STRICT)
     events = []
-    for name, until in (("sound", "[99.0, 98.0, 97.0]"), ("one", "[99.0, 25.0, 97.0]")):
-        out = alone(file, name, f"sweep.probes.firing.until={until}")
+    for name, values, most in (("sound", sound, 9e9), ("one", *failing)):
+        out = alone(file, name, f"sweep.{swept}={values}", f"probes.firing.most={most}")
         with results.open(out) as run:
             assert run.failed == (name == "one")
             found = [run.spikes("p", slice=number) for number in range(3)]
             events.append([np.stack([one.steps, one.units], axis=1) for one in found])
     for number, (whole, mine) in enumerate(zip(*events, strict=True)):
         assert len(whole)
-        last = 30 if number == 1 else 60
-        assert np.array_equal(mine, whole[whole[:, 0] <= last]), number
+        end = last if number == 1 else 60
+        assert np.array_equal(mine, whole[whole[:, 0] <= end]), number
 
 
 def test_the_progress_is_of_slices_that_have_not_failed(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
