@@ -98,33 +98,37 @@ class Group:
             except OF_A_SLICE as error:
                 if not self.all[0].plan.tolerant:
                     raise
-                seen = range(observer.lanes.start, observer.lanes.stop)
-                lanes = [lane for lane in sound if lane.lanes.start in seen]
-                if len(lanes) == 1:
-                    lanes[0].stop(Failure.of(error, step))
-                    continue
-                for lane in lanes:  # together, no event has been recorded
+                lanes = range(observer.lanes.start, observer.lanes.stop)
+                first, *others = (lane for lane in sound if lane.lanes.start in lanes)
+                if not others:
+                    first.stop(Failure.of(error, step))
+                for lane in (first, *others) if others else ():  # together, no event has been recorded
                     _try(lane, lane.observer.record, step)
 
     def _check(self, step: int) -> None:
-        """Raise NonFiniteError, or stop the slice, when a variable is not finite."""
-        tolerant, end = self.all[0].plan.tolerant, step == self.all[0].plan.length
-        if tolerant and step % self.all[0].ctx.display and not end:
-            return  # other sync events depend on the batch; the step at which a slice stops must not
+        """Raise NonFiniteError, or stop the slice, when a variable is not finite.
+
+        What is kept then, or left at the end of a run, is materialised before.
+        """
         if not self._watches:
             self._watches = [_watch(lanes) for lanes in neighbouring(self.all)]
-            self._kept = [LastFinite(_arrays(lanes)) for lanes in neighbouring(self.all)] if tolerant else []
-        for lane in self._sound if tolerant or end else ():
-            lane.stepper.materialise()
-        if not tolerant:
+            if self.all[0].plan.tolerant:
+                self._kept = [LastFinite(_arrays(lanes)) for lanes in neighbouring(self.all)]
+        keeps = self.all[0].plan.tolerant and step % self.all[0].ctx.display == 0
+        if keeps or step == self.all[0].plan.length:
+            for lane in self.all:
+                lane.stepper.materialise()
+        if not self.all[0].plan.tolerant:
             for watch in self._watches:
                 watch.check(step)
-            return
-        if not all(watch.finite(step) for watch in self._watches):
-            for lane in self._sound:
-                _try(lane, _watch([lane]).check, step)
-        for kept in self._kept if not end else ():
-            kept.keep(step)
+        elif step % self.all[0].ctx.display and step < self.all[0].plan.length:
+            return  # other sync events depend on the batch; the step at which a slice stops must not
+        else:
+            if not all(watch.finite(step) for watch in self._watches):
+                for lane in self._sound:
+                    _try(lane, _watch([lane]).check, step)
+            for kept in self._kept if step < self.all[0].plan.length else ():
+                kept.keep(step)
 
     @property
     def _sound(self) -> Sequence[Lane]:
