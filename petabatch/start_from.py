@@ -65,8 +65,8 @@ def initialise_from(engine: Engine, origin: Path) -> None:
                 )
             ]
         )
+    _show_current_items(engine, step, before)
     engine.resume(step, engine.state.saved())
-    _show_current_items(engine, before)
 
 
 def checkpoint_of(origin: Path) -> Path:
@@ -153,8 +153,8 @@ def _kind(array: np.ndarray, batched: bool) -> str:
     return f"{list(array.shape[1:])} {'of each slice' if batched else 'of all slices'}"
 
 
-def _show_current_items(engine: Engine, before: int) -> None:
-    """Show the input items due at the current step, which the checkpoint may not have.
+def _show_current_items(engine: Engine, last: int, before: int) -> None:
+    """Show the input items due at step `last`, from which the run goes on: the checkpoint may lack them.
 
     It has none of slices that it lacks, and others where the network has another source. Where the batch has
     another size, items are dealt in another way: slices that it has keep what they show to the display's end.
@@ -163,8 +163,8 @@ def _show_current_items(engine: Engine, before: int) -> None:
     same_batch = engine.plan.graph.network.batch == before
     for name, layer in engine.plan.inputs.items():
         history = state.arrays[f"layers/{name}/A"]
-        stays = layer.item(engine.step + 1, display) is None
-        for step in range(max(0, engine.step - history.shape[1] + 1), engine.step + 1):
-            item, now = layer.shown(step, display), same_batch and stays and step == engine.step
+        stays = layer.item(last + 1, display) is None
+        for step in range(max(0, last - history.shape[1] + 1), last + 1):
+            item, now = layer.shown(step, display), same_batch and stays and step == last
             for number in range(state.lo if now else max(state.lo, before), state.lo + len(history)):
                 history[number - state.lo, step % history.shape[1]] = engine.readers[name](number, item)

@@ -312,6 +312,17 @@ class Engine:
         for lane in self.lanes:
             lane.failure = failures.get(lane.slices.start)
 
+    def fail(self, failures: Mapping[int, Failure]) -> None:
+        """Stop slices that have failed beside their steps, unless they have stopped; within `running`."""
+        for lane in self.lanes:
+            failure = failures.get(lane.slices.start)
+            if failure is not None and lane.failure is None:
+                self._threads[0].submit(self._stop, lane, failure).result()
+
+    def _stop(self, lane: Lane, failure: Failure) -> None:
+        with self.backend.holding(lane.lanes):
+            lane.stop(failure)
+
     @property
     def progress(self) -> int:
         """A number that grows with the progress of any lane."""

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from petabatch.engine.assembly import beside
 from petabatch.engine.engine import Engine
+from petabatch.engine.failure import Failure
 from petabatch.logs import log
 from petabatch.network.build import build
 from petabatch.network.evaluation import NAME, held_out, naming_evaluate, quantities
@@ -22,7 +23,7 @@ class Evaluation:
         network = whole.graph.network
         with naming_evaluate(network):
             plan = schedule(build(held_out(network)), whole.limits)
-            self._coder = beside(engine, replace(plan, flush=plan.length))
+            self._coder = beside(engine, replace(plan, flush=plan.length, tolerant=whole.tolerant))
         self._note_repetitions()
         self._coded = 0
         self._rows = {path: f"probes/{NAME}/{leaf}" for leaf, path, _ in quantities(network)}
@@ -33,12 +34,17 @@ class Evaluation:
         return self._coded + self._coder.progress
 
     def record(self, step: int) -> None:
-        """Evaluate the weights at the end of `step`, if that is due, and record the results."""
+        """Evaluate the weights at the end of `step`, if that is due, and record the results.
+
+        A slice that fails here has failed, where slices stop alone.
+        """
         engine = self._engine
         if not engine.plan.evaluation or step % engine.plan.evaluation:
             return
         with engine.clock.measure("evaluation"), engine.blocking_io:
             self._code()
+        failed = self._coder.failures.items()
+        engine.fail({number: Failure(f"evaluate: {one.why}", step) for number, one in failed})
         # What ranks with parts of a slice measure adds up, as all that they record of probes.
         found = {record.stream.path: record.values for record in self._coder.recorder.take(self._coder.step)}
         places = {

@@ -108,13 +108,14 @@ class Group:
     def _check(self, step: int) -> None:
         """Raise NonFiniteError, or stop the slice, when a variable is not finite.
 
-        At the end of a run, materialise before.
+        What is kept then, or left at the end of a run, is materialised before.
         """
         if not self._watches:
             self._watches = [_watch(lanes) for lanes in neighbouring(self.all)]
             if self.all[0].plan.tolerant:
                 self._kept = [LastFinite(_arrays(lanes)) for lanes in neighbouring(self.all)]
-        if step == self.all[0].plan.length:
+        keeps = self.all[0].plan.tolerant and step % self.all[0].ctx.display == 0
+        if keeps or step == self.all[0].plan.length:
             for lane in self.all:
                 lane.stepper.materialise()
         if not self.all[0].plan.tolerant:

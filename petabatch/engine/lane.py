@@ -108,7 +108,6 @@ class Lane:
         self.failure = failure
         LastFinite(self.arrays).restore()
         refresh_own(self.plan.graph, self.plan.variables, self.arrays, self.kernels)
-        self.stepper.restored()
 
     def share(self, rows: Rows | None) -> None:
         """Let several threads work on a slice, or one again."""

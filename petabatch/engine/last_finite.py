@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from petabatch.engine.history import History
-from petabatch.network.last_finite import NAME, PENDING, STEP
+from petabatch.network.last_finite import NAME, STEP, is_cleared
 from petabatch.variable import Array, host
 
 
@@ -20,11 +20,11 @@ class LastFinite:
             if key.startswith(f"{NAME}/") and key != STEP
         ]
         self._histories = [arrays[key] for key in arrays if f"{NAME}/{key}" in arrays and key.endswith("/A")]
-        self._pending = [arrays[key] for key in arrays if key.endswith(f"/{PENDING}")]
+        self._cleared = [array for key, array in arrays.items() if is_cleared(key)]
         self._step = arrays[STEP]
 
     def keep(self, step: int) -> None:
-        """Copy the state after `step`, which is finite."""
+        """Copy the state after `step`, which is finite; `materialise` before."""
         for array, copy in self._copies:
             copy[...] = array
         self._step[...] = step
@@ -34,7 +34,7 @@ class LastFinite:
         step = int(host(self._step)[0])
         for array, copy in self._copies:
             array[...] = copy
-        for pending in self._pending:
-            pending[...] = 0
+        for array in self._cleared:
+            array[...] = 0
         for activity in self._histories:
             activity[...] = History(activity).at(step)[:, None].copy()

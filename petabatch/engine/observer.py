@@ -17,6 +17,7 @@ from petabatch.network.plan import Plan
 from petabatch.network.recordings import Recording
 from petabatch.network.until import QUANTITY, certificate
 from petabatch.spec.images import Shown
+from petabatch.spec.measured import check_measured
 from petabatch.spec.part_errors import calling
 from petabatch.variable import Array, host
 
@@ -49,7 +50,7 @@ class Observer:
             and recording.key != evaluation.NAME
         ]
         # Events must not be recorded again after an error of another slice: they come last, but for probes
-        # that are told of them, with which no slices are recorded together.
+        # that are told of them, and then slices are recorded alone.
         self._recordings = sorted(recordings, key=lambda one: (self._counts(one[1]), one[1].stream.events))
 
     @property
@@ -124,8 +125,11 @@ class Observer:
         """Return what a probe measures at the end of `step`, each quantity `[lanes]`."""
         measure, features = self.plan.whole_graph.network.probes[probe], self.signals.features
         view = features.reading(_View(self, step, probe), self.lanes.start)
-        with calling(measure, f"probes.{probe}", step):
-            return measure.measure(view, self.signals.kernels.xp)
+        key = f"probes.{probe}"
+        with calling(measure, key, step):
+            found = measure.measure(view, self.signals.kernels.xp)
+            check_measured(measure, key, found, self.lanes.stop - self.lanes.start)
+        return found
 
     def energy(self, probe: str, step: int) -> Array:
         """Return the `total` of a probe at the end of `step`, `[lanes]`, the same on all ranks of a group."""

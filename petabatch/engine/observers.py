@@ -45,12 +45,16 @@ def _together(lane: Lane) -> int:
     network, by_steps = lane.plan.graph.network, lane.stepper.recorded
     if lane.features.group.size > 1 or lane.backend.peers(lane.lanes) is not None:
         return 1
-    keys = {one.key for n, one in enumerate(lane.plan.recordings) if n not in by_steps}
-    for key in keys:
+    here = [one for n, one in enumerate(lane.plan.recordings) if n not in by_steps]
+    events = any(one.stream.events for one in here)
+    for key in {one.key for one in here}:
         if not key.startswith("probes/"):
             continue
         probe = network.probes[key.split("/")[1]]
-        if not probe.slicewise or probe.connections() or probe.counts is not None:
+        # An error of one that is told of events here comes after these: of no other slice, or they would be
+        # recorded again.
+        told = events and probe.counts is not None
+        if not probe.slicewise or probe.connections() or told:
             return 1
     units = sum(math.prod(layer.shape) for layer in network.layers.values())
     return max(1, _UNITS // (units * len(lane.slices)))

@@ -97,7 +97,7 @@ class State:
         return {key: self.arrays[key] for key in last_finite.copies(self.variables)}
 
     def restore_kept(self, arrays: Mapping[str, np.ndarray]) -> bool:
-        """Take over the last finite state from a checkpoint; return False if it has none of this kernel."""
+        """Take over the last finite state from a checkpoint; return False if it has none."""
         kept = self.kept()
         if kept.keys() != last_finite.copies(arrays):
             return False

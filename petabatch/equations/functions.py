@@ -72,7 +72,9 @@ CALLED = {
     "abs": _unary("abs", "abs({0})"),
     "floor": _unary("floor", "real(math.floor({0}))"),
     "ceil": _unary("ceil", "real(math.ceil({0}))"),
-    "sign": _unary("sign", "(real(1) if {0} > 0 else real(-1) if {0} < 0 else real(0))"),
+    "sign": _unary(
+        "sign", "(real(1) if {0} > 0 else real(-1) if {0} < 0 else real(0) if {0} == 0 else real({0}))"
+    ),
     "int": Function(1, "(real(1) if {0} else real(0))", lambda xp, c: xp.where(c, 1.0, 0.0), False, 1),
     "min": Function(2, "({0} if {0} < {1} else {1})", lambda xp, a, b: xp.where(a < b, a, b)),
     "max": Function(2, "({0} if {0} > {1} else {1})", lambda xp, a, b: xp.where(a > b, a, b)),

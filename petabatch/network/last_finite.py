@@ -5,20 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from petabatch.network import lazy_codes
 from petabatch.variable import Variable
 
 NAME = "last_finite"
 """The first part of the keys of the copies."""
-PENDING = "pending"
-"""What is on its way over synapses: as large as all else of a small network with delays, and nothing that a
-slice which stops still needs. It is cleared."""
 STEP = f"{NAME}/step"
 """The key of the step whose state they are."""
+_PENDING = "pending"
+"""What is on its way over synapses."""
 
 
 def variables(state: Mapping[str, Variable]) -> dict[str, Variable]:
     """Declare the copies of the arrays of a slice that checkpoints hold, by key."""
-    found = {f"{NAME}/{key}": replace(one, checkpoint=False) for key, one in state.items() if is_kept(one)}
+    found = {
+        f"{NAME}/{key}": replace(one, checkpoint=False)
+        for key, one in state.items()
+        if one.per == "slice" and one.checkpoint and not is_cleared(key)
+    }
     text = "step of the last finite state"
     return {**found, STEP: Variable("step", (), (), text, dtype="int64", checkpoint=False)}
 
@@ -28,6 +32,10 @@ def copies(keys: Iterable[str]) -> set[str]:
     return {key for key in keys if key.startswith(f"{NAME}/")}
 
 
-def is_kept(variable: Variable) -> bool:
-    """Return whether a variable is part of the state of a slice, and not only on its way."""
-    return variable.per == "slice" and variable.checkpoint and variable.name != PENDING
+def is_cleared(key: str) -> bool:
+    """Return whether an array is cleared where a slice stops, which makes no step that would need it.
+
+    What is on its way is as large as all else of a small network with delays. Without what lazily evaluated
+    codes keep beside V, the state is the same under all kernels: a run may be resumed with another one.
+    """
+    return key.endswith(f"/{_PENDING}") or key.startswith(f"{lazy_codes.NAME}/")

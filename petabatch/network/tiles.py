@@ -79,9 +79,6 @@ def check_tiles(network: Network, wirings: Mapping[str, Wiring], problems: list[
 
 
 def _obstacles(network: Network, wirings: Mapping[str, Wiring]) -> Iterator[Problem]:
-    if network.run.device == "gpu":
-        yield Problem("run.device", "tiles exchange rows between processes on the CPU")
-        return
     whole = layers_as_a_whole(network, wirings)
     for name, reason in whole.items() if len(whole) == len(network.layers) else ():
         key = "shape" if name in undivided(network, "rows") else "type"

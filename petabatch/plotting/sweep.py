@@ -15,7 +15,6 @@ from petabatch.plotting.select import with_records
 from petabatch.plotting.texts import capital, heading, legend_below, note, points, wrapped
 from petabatch.plotting.words import in_figures, quantity, spaced
 from petabatch.results import Results
-from petabatch.results.series import Series
 
 _WIDE = 8.0
 """Ratio of the largest to the smallest value, from which an axis of uneven values is logarithmic."""
@@ -31,11 +30,15 @@ class Found(NamedTuple):
     """Name of the value on the axis."""
     columns: dict[str, np.ndarray]
     """Each value in which slices differ, `[batch]`."""
-    measured: dict[str, Series]
+    measured: dict[str, np.ndarray]
+    """What was measured of each slice, `[batch]`, by the path of its series."""
 
 
-def find(run: Results, quantities: Sequence[str] = (), against: str | None = None) -> Found:
-    """Return the values, and the quantities, by default total energies and active fractions."""
+def find(run: Results, quantities: Sequence[str] = (), against: str | None = None, last: int = 1) -> Found:
+    """Return the values, and means of quantities over the `last` records.
+
+    By default these are total energies and active fractions. Raises InputError where there are none to draw.
+    """
     columns = run.differing
     if not columns:
         raise InputError(
@@ -53,7 +56,22 @@ def find(run: Results, quantities: Sequence[str] = (), against: str | None = Non
     if not wanted:
         raise InputError(f"{run.path}: nothing was measured\n    expected: a probe, such as the energy")
     along = against or max(columns, key=lambda name: len(np.unique(columns[name])))
-    return Found(along, columns, {name: with_records(run, run[f"probes/{name}"]) for name in wanted})
+    measured = {}
+    for name in wanted:
+        series = with_records(run, run[f"probes/{name}"])
+        measured[series.name] = in_figures(series.name, series[-last:].mean(axis=0))
+        if np.isnan(measured[series.name]).all():
+            raise InputError(_nothing(run, name))
+    return Found(along, columns, measured)
+
+
+def _nothing(run: Results, name: str) -> str:
+    """Return what is said of a quantity that is NaN in all slices."""
+    failed = run.coordinates.get("failed")
+    if failed is not None and (failed >= 0).all():
+        said = f"there is nothing to draw, since all {run.failed:,} points failed"
+        return f"{run.path}: {said}\n    hint:     `petabatch info {run.path}` says why"
+    return f"{run.path}: {name} is NaN in all slices\n    expected: another quantity"
 
 
 @styled
@@ -80,19 +98,18 @@ def sweep(
     with medians and quartiles. Of several values that are drawn, there is a dot for each slice, too. Failed
     points are left out.
     """
-    found = find(run, quantities, against)
+    found = find(run, quantities, against, last)
     along = found.columns[found.along]
     if many(along, found.columns) or unordered(along, found.columns):
-        return _of_many(run, found, against, last, title, figure)
+        return _of_many(run, found, against, title, figure)
     columns = {name: column for name, column in found.columns.items() if not follows(column, along)}
     swept = [found.along, *(name for name in found.columns if name not in (*columns, found.along))]
     curves: dict[tuple[float, ...], list[int]] = {}
     for number in range(run.batch):
         curves.setdefault(tuple(column[number] for column in columns.values()), []).append(number)
     figure, panels = grid_of_panels(figure, len(found.measured), 2.5)
-    names = [series.name for series in found.measured.values()]
-    for axes, series in zip(panels, found.measured.values(), strict=True):
-        values = in_figures(series.name, series[-last:].mean(axis=0))
+    names = list(found.measured)
+    for axes, (name, values) in zip(panels, found.measured.items(), strict=True):
         for (others, numbers), colour in zip(curves.items(), colours(len(curves)), strict=True):
             label = ", ".join(
                 f"{spaced(key)} {plain(float(value))}" for key, value in zip(columns, others, strict=True)
@@ -105,7 +122,7 @@ def sweep(
         grid(axes)
         axes.set(
             xlabel=capital(spaced(found.along)),
-            ylabel=wrapped(quantity(run, series.name, names), 1.9, points("axes.labelsize")),
+            ylabel=wrapped(quantity(run, name, names), 1.9, points("axes.labelsize")),
         )
         from_zero(axes, float(np.nanmin(values)))
     dots = [line for line in panels[0].lines if line.get_linestyle() == "None"]
@@ -124,14 +141,13 @@ def sweep(
     return figure
 
 
-def _of_many(run: Results, found: Found, against: str | None, last: int, title: str, figure: Any) -> Any:
+def _of_many(run: Results, found: Found, against: str | None, title: str, figure: Any) -> Any:
     """Return the figure of points that no curves join."""
     figure, panels = grid_of_panels(figure, len(found.measured), 2.5)
-    names = [series.name for series in found.measured.values()]
+    names = list(found.measured)
     pair = gridded(found.columns) if against is None else None
-    for axes, series in zip(panels, found.measured.values(), strict=True):
-        values = in_figures(series.name, series[-last:].mean(axis=0))
-        label = wrapped(quantity(run, series.name, names), 1.9, points("axes.labelsize"))
+    for axes, (name, values) in zip(panels, found.measured.items(), strict=True):
+        label = wrapped(quantity(run, name, names), 1.9, points("axes.labelsize"))
         if pair is not None:
             x, y = (found.columns[name] for name in pair)
             heat_map(axes, x, y, values, label)

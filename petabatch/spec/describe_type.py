@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Tag
 
 from petabatch.errors import with_article
 from petabatch.spec.model import OneOf
@@ -20,9 +21,17 @@ _PLAIN = {
 }
 
 
+class Kind(str):
+    """In a path, in place of a key: which of several types a value is, by the tag that pydantic found."""
+
+    __slots__ = ()
+
+
 def describe_type(annotation: Any) -> str:
     """Return a short description of the values of a type, such as "a whole number"."""
     origin, arguments = get_origin(annotation), get_args(annotation)
+    if kinds := kinds_of(annotation):
+        return " or ".join(map(_by_keys, kinds.values()))
     if origin is Annotated:
         part = _one_of(annotation)
         return f"{with_article(part.base.kind)} table" if part else describe_type(arguments[0])
@@ -54,7 +63,9 @@ def model_of(annotation: Any, data: Any) -> type[BaseModel] | None:
 
 
 def child(annotation: Any, data: Any, part: str | int) -> Any | None:
-    """Return the annotation of key or index `part` of a value, None if there is none."""
+    """Return the annotation of a key, an index or a kind `part` of a value, None if there is none."""
+    if kinds := kinds_of(annotation):
+        return kinds.get(part)
     model = model_of(annotation, data) if isinstance(part, str) else None
     if model is not None:
         field = model.model_fields.get(str(part))
@@ -74,12 +85,28 @@ def child(annotation: Any, data: Any, part: str | int) -> Any | None:
 
 
 def item(data: Any, part: str | int) -> Any:
-    """Return the value of `data` at a key or index, None if there is none."""
+    """Return the value of `data` at a key or index, None if there is none; of a kind it is `data` itself."""
+    if isinstance(part, Kind):
+        return data
     if isinstance(data, dict):
         return data.get(part)
     if isinstance(data, (list, tuple)) and isinstance(part, int) and part < len(data):
         return data[part]
     return None
+
+
+def kinds_of(annotation: Any) -> Mapping[str | int, Any]:
+    """Return several types that have tags, by these."""
+    if get_origin(annotation) is not Annotated:
+        return {}
+    types = [one for one in get_args(get_args(annotation)[0]) if get_origin(one) is Annotated]
+    return {mark.tag: one for one in types for mark in one.__metadata__ if isinstance(mark, Tag)}
+
+
+def _by_keys(annotation: Any) -> str:
+    """Return a description of the values of one of several types: of a table, its keys."""
+    model = model_of(annotation, None)
+    return describe_type(annotation) if model is None else f"{{ {', '.join(model.model_fields)} }}"
 
 
 def _one_of(annotation: Any) -> OneOf | None:

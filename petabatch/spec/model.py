@@ -123,6 +123,11 @@ class Model(BaseModel, metaclass=Readable):
         raise TableError([Problem(name, "a table cannot be changed", repr(value)[:80], hint=hint)], table)
 
 
+def is_built_in(part: type) -> bool:
+    """Return whether a class is petabatch's own, and not of a plug-in."""
+    return part.__module__.partition(".")[0] == "petabatch"
+
+
 class Part(Model):
     """A table whose class is selected by its `type` key; each subclass with a literal `type` is one choice.
 
@@ -144,7 +149,7 @@ class Part(Model):
             if name not in cls.__dict__:
                 base = next(b for b in reversed(cls.__mro__) if name in b.__dict__)
                 setattr(cls, name, base.__dict__[name])
-        if cls.__module__.partition(".")[0] != "petabatch":
+        if not is_built_in(cls):
             cls.model_rebuild(raise_errors=False)  # errors of a plug-in are found when it is imported
 
     @classmethod
@@ -285,7 +290,7 @@ class OneOf:
                     "hint": _hint(str(value["type"]), choices),
                 },
             )
-        built_in = [part for part in parts if part.__module__.partition(".")[0] == "petabatch"]
+        built_in = [part for part in parts if is_built_in(part)]
         if built_in and len(parts) > 1:
             names = " and ".join(f"{part.__module__}.{part.__qualname__}" for part in parts)
             raise PydanticCustomError(

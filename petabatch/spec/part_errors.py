@@ -5,9 +5,10 @@ from __future__ import annotations
 import inspect
 import traceback
 from types import TracebackType
+from typing import Any
 
 from petabatch.errors import PartError, PetabatchError
-from petabatch.spec.model import Part
+from petabatch.spec.model import Part, is_built_in
 
 
 class calling:
@@ -28,13 +29,19 @@ class calling:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Raise PartError in place of what a plug-in has raised."""
-        foreign = type(self._part).__module__.partition(".")[0] != "petabatch"
-        if foreign and isinstance(error, Exception) and not isinstance(error, PetabatchError | MemoryError):
+        known = isinstance(error, PetabatchError | MemoryError)
+        if isinstance(error, Exception) and not (known or is_built_in(type(self._part))):
             when = "" if self._step is None else f" in step {self._step}"
             what = f"the plug-in type {getattr(self._part, 'type', '')} fails{when}"
             raise PartError(
                 f"{self._key}: {what}: {type(error).__name__}: {error}{_place(type(self._part), error)}"
             ) from error
+
+
+def declared(function: Any) -> str:
+    """Return the file and line of a function of a plug-in, for the beginning of a message."""
+    code = getattr(getattr(function, "__func__", function), "__code__", None)
+    return "" if code is None else f"{code.co_filename}:{code.co_firstlineno}: "
 
 
 def _place(part: type[Part], error: Exception) -> str:

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from petabatch.errors import Problem, did_you_mean, nearest, shortened
-from petabatch.spec.describe_type import child, describe_type, item, model_of
+from petabatch.spec.describe_type import Kind, child, describe_type, item, kinds_of, model_of
 from petabatch.spec.docstrings import docstrings
 from petabatch.spec.model import Part
 
@@ -66,7 +66,11 @@ def _beside(path: _Path, model: type[BaseModel], data: Any) -> Iterator[Problem]
         choices[near].model_validate(table)
     except ValidationError as error:
         for problem in problems(error, choices[near], table, ignored=("missing",)):
-            yield replace(problem, key=".".join((*map(str, path), problem.key)))
+            yield replace(problem, key=f"{_key(path)}.{problem.key}")
+
+
+def _key(path: _Path) -> str:
+    return ".".join(str(part) for part in path if not isinstance(part, Kind))
 
 
 def _within(path: _Path, table: _Path) -> bool:
@@ -74,16 +78,21 @@ def _within(path: _Path, table: _Path) -> bool:
 
 
 def _path(loc: Sequence[str | int], model: type[BaseModel], data: Any, kind: str) -> _Path:
-    """Return the keys of the file in pydantic's location, without the type tags that pydantic inserts."""
+    """Return the keys of the file in pydantic's location; tags that pydantic inserts are left out, or kinds.
+
+    The last one is a key: what is wrong with a value as a whole may be that it is not of another kind.
+    """
     path: list[str | int] = []
     annotation: Any = model
     for number, part in enumerate(loc):
         inner = child(annotation, data, part)
         if inner is not None:
-            path.append(part)
-            annotation, data = inner, item(data, part)
+            path.append(Kind(part) if part in kinds_of(annotation) else part)
+            annotation, data = inner, item(data, path[-1])
         elif kind == "extra_forbidden" and number == len(loc) - 1:
             path.append(part)
+    if path and isinstance(path[-1], Kind):
+        path.pop()
     return (*path, "type") if kind in ("type_unknown", "type_ambiguous") else tuple(path)
 
 
@@ -97,9 +106,9 @@ def _problem(path: _Path, details: list[ErrorDetails], model: type[BaseModel], d
         table, table_data = annotation, value_data
         annotation, value_data = child(table, table_data, part), item(table_data, part)
     found = shortened(repr(detail["input"]))
-    key, subject = ".".join(map(str, path)), "the value"
+    key, subject = _key(path), "the value"
     if path and isinstance(path[-1], int):
-        key, subject = ".".join(map(str, path[:-1])), f"value {path[-1]} (from 0) of the array"
+        key, subject = _key(path[:-1]), f"value {path[-1]} (from 0) of the array"
 
     if kind == "extra_forbidden":
         owner = model_of(table, table_data)

@@ -13,6 +13,7 @@ import numpy as np
 from petabatch.errors import PartError
 from petabatch.kernels.rows import BUFFERS, NUMBERS, Draw, Form
 from petabatch.random import stream, stream_pool
+from petabatch.spec.part_errors import declared
 from petabatch.variable import Array
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def row_function(layer: Layer) -> RowFunction | None:
         return None
     for variable in layer.variables():
         if variable.shape != layer.shape or variable.dtype not in ("float", "float32"):
-            where = _declared(type(layer).variables)
+            where = declared(type(layer).variables)
             raise PartError(
                 f"{where}layers of type {layer.type}: a row function changes arrays of units, and "
                 f"{variable.name} is none\n    found:    {variable.dtype} {list(variable.shape)}\n"
@@ -65,15 +66,9 @@ def row_function(layer: Layer) -> RowFunction | None:
     variables = tuple(variable.name for variable in layer.variables())
     form = Form(tuple(parameters), variables, buffers, tuple(layer.draws))
     if form.numbers > NUMBERS or buffers > BUFFERS:
-        raise PartError(f"{_declared(function)}layers of type {layer.type}: {too_much(form)}")
+        raise PartError(f"{declared(function)}layers of type {layer.type}: {too_much(form)}")
     function = getattr(function, "__func__", function)
     return RowFunction(function, form, tuple(values), tuple(layer.draws.values()))
-
-
-def _declared(function: Any) -> str:
-    """Return the file and line of a function of a plug-in, for the beginning of a message."""
-    code = getattr(getattr(function, "__func__", function), "__code__", None)
-    return "" if code is None else f"{code.co_filename}:{code.co_firstlineno}: "
 
 
 def too_much(form: Form) -> str:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 
 from petabatch.connections import Identity
+from petabatch.engine.engine import Engine
+from petabatch.engine.start import Start
 from petabatch.errors import ArgumentError, ParamsError
 from petabatch.layers import Constant, Input, Linear, Mask
 from petabatch.network.build import build
+from petabatch.network.plan import schedule
+from petabatch.parallel.comm import Serial
 from petabatch.simulator import Simulator
 from petabatch.sources import ImageArray
 from petabatch.spec.network import LayerOutput, Network
@@ -47,6 +52,18 @@ def network(batch: int | None, kernel: Any = "auto", **keys: Any) -> Network:
     output = base.output.model_copy(update={"layers": recorded})
     update = {"layers": layers, "connections": {**base.connections, **more}, "output": output}
     return base.model_copy(update=update)
+
+
+@pytest.mark.parametrize(("batch", "slices"), [(1, [0]), (None, [0, 1, 2])])
+def test_the_first_image_is_read_as_often_as_it_is_held(batch: int | None, slices: list[int]) -> None:
+    engine, read = Engine(schedule(build(network(batch))), Serial(), 1), []
+
+    def noted(name: str, number: int, item: int) -> np.ndarray:
+        read.append((name, number, item))
+        return engine.readers[name](number, item)
+
+    Start(engine.state).fill({name: partial(noted, name) for name in engine.readers}, engine.features)
+    assert read == [(name, number, 0) for name in ("image", "pixels") for number in slices]
 
 
 @pytest.mark.parametrize("kernel", ["auto", "dense", "array"])

@@ -21,7 +21,7 @@ from petabatch.layers import LCA, ConductanceLIF, Constant, LeakyIntegrator, Lin
 from petabatch.network.build import build
 from petabatch.network.plan import schedule
 from petabatch.parallel.comm import Serial
-from petabatch.spec.network import Checkpoint, Network, Run
+from petabatch.spec.network import Checkpoint, Network, Output, Run
 from petabatch.spec.parts import Connection, Layer, StepContext
 from petabatch.storage.checkpoint import checkpoint_steps
 from petabatch.storage.directory import RunDirectory
@@ -266,3 +266,32 @@ def test_of_a_slice_that_stops_nothing_is_on_its_way() -> None:
     engine.lanes[1].stop(Failure("it is to stop", 5))
     assert pending[0].any()
     assert not pending[1].any()
+
+
+@pytest.mark.parametrize("before", ["lazy", "dense"])
+@pytest.mark.parametrize("after", ["lazy", "dense"])
+def test_the_last_finite_state_is_the_same_under_another_kernel(before: str, after: str) -> None:
+    def opened(kernel: str) -> Engine:
+        net = lca_network(images(2), learn=False, kernel=kernel, display=40, displays=2)
+        few_active = net.layers["V1"].model_copy(update={"threshold": 2.0})
+        # What is recorded would bring potentials up to date.
+        net = net.model_copy(update={"layers": {**net.layers, "V1": few_active}, "output": Output()})
+        return Engine(replace(schedule(build(net)), tolerant=True, stops=(40, 60)), Serial(), 1)
+
+    first = opened(before)
+    first.start()
+    states = {}
+    for step in first.run():
+        first.collect()
+        states[step] = {key: array.copy() for key, array in first.saved().items()}
+    assert states[60]["layers/V1/V"].tobytes() != states[40]["layers/V1/V"].tobytes()
+    if before == "lazy":
+        assert states[40]["lazy/V1/decay"].all()
+        assert states[60]["lazy/V1/decay"].all()
+    other = opened(after)
+    other.resume(60, states[60])
+    other.lanes[1].stop(Failure("it is to stop", 80))
+    other.collect()
+    for key in ("layers/V1/V", "layers/V1/A"):
+        assert other.state.arrays[key][1].tobytes() == states[40][key][1].tobytes(), key
+    assert other.state.arrays["layers/V1/V"][0].tobytes() == states[60]["layers/V1/V"][0].tobytes()

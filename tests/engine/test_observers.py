@@ -8,15 +8,17 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 
+from petabatch.connections import Identity
 from petabatch.engine import observers
 from petabatch.engine.engine import Engine
 from petabatch.engine.observer import Observer
+from petabatch.layers import LeakyIntegrator, Poisson
 from petabatch.network.build import build
 from petabatch.network.plan import schedule
 from petabatch.network.slices import sliced
 from petabatch.parallel.comm import Serial
-from petabatch.probes import L0, L1, L2, PSNR, Cost, Energy, Quotient, Statistics, Sum
-from petabatch.spec.network import LayerOutput, Network, Output
+from petabatch.probes import L0, L1, L2, PSNR, Cost, Energy, Quotient, SpikeStatistics, Statistics, Sum
+from petabatch.spec.network import LayerOutput, Network, Output, Run
 from petabatch.spec.parts import Probe, Reading
 from support.swept_units import swept
 
@@ -110,6 +112,23 @@ def test_slices_of_a_group_are_recorded_in_one_call(monkeypatch: pytest.MonkeyPa
         alone, _ = observed(sliced(network, number), monkeypatch)
         for mine, own in zip(found, alone, strict=True):
             assert mine[:, number].tobytes() == own[:, 0].tobytes(), number
+
+
+def test_slices_whose_spikes_are_counted_are_recorded_in_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    units = LeakyIntegrator(shape=(1, 1, 20))
+    network = Network(
+        run=Run(batch=3, steps=120, display=60, dt=1.0),
+        layers={"cells": Poisson(shape=(1, 1, 20), rate=50.0), "late": units},
+        connections={"see": Identity(pre="cells", post="late")},
+        probes={"firing": SpikeStatistics(layer="cells", every=30)},
+    )
+    found, calls = observed(network, monkeypatch)
+    assert calls == [1, 1, 1, 3, 3, 3, 3]  # in step 0 one by one
+    assert len(np.unique(found[0])) > 2
+    monkeypatch.setattr(observers, "_UNITS", 1)
+    alone, calls = observed(network, monkeypatch)
+    assert set(calls) == {1}
+    assert all(a.tobytes() == b.tobytes() for a, b in zip(found, alone, strict=True))
 
 
 def test_calls_are_as_large_as_fits_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from petabatch import in_memory, results, simulation
+from petabatch.connections import Identity
 from petabatch.errors import ParamsError
-from petabatch.layers import GaussianNoise, Input
+from petabatch.layers import Constant, Dropout, GaussianNoise, Input
 from petabatch.learning.revive import Revive
 from petabatch.network.build import build
 from petabatch.network.slices import sliced
@@ -193,6 +194,25 @@ def test_wrong_keys_and_values_of_a_sweep_are_errors(table: dict[str, Any], key:
     (problem,) = raised.value.problems
     assert problem.key == key
     assert message in problem.message
+
+
+@pytest.mark.parametrize(("bounds", "key"), [((-0.1, 0.9), "low"), ((0.1, 1.1), "high")])
+def test_bounds_of_intervals_are_values_of_their_key(bounds: tuple[float, float], key: str) -> None:
+    """Each bound is looked at for itself: what is drawn is between them, and may be in range."""
+    low, high = bounds
+    net = Network(
+        run=Run(batch=1, steps=5),
+        layers={"one": Constant(shape=(1, 1, 2), value=1.0), "some": Dropout(shape=(1, 1, 2))},
+        connections={"given": Identity(pre="one", post="some")},
+    )
+    path = "layers.some.probability"
+    build(swept(net, draws=1, **{path: {"low": 0.0, "high": 1.0}}))
+    with pytest.raises(ParamsError) as raised:
+        build(swept(net, draws=1, **{path: {"low": low, "high": high}}))
+    (problem,) = raised.value.problems
+    assert problem.key == f"sweep.{path}.{key}"
+    assert problem.found == str(bounds[key == "high"])
+    assert problem.message == "the value is out of range"
 
 
 def test_weights_that_learn_from_all_slices_cannot_be_swept(small: Path) -> None:

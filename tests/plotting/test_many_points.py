@@ -11,11 +11,12 @@ import pytest
 from matplotlib.figure import Figure
 
 from petabatch import in_memory, plotting
-from petabatch.layers import Constant
+from petabatch.errors import InputError
+from petabatch.layers import Constant, Poisson
 from petabatch.plotting import many_points
 from petabatch.plotting.many_points import cloud, gridded, heat_map, is_log, many, unordered
 from petabatch.plotting.table import as_csv
-from petabatch.probes import Statistics
+from petabatch.probes import SpikeStatistics, Statistics
 from petabatch.spec.network import Network, Run
 from petabatch.spec.sweep import Sweep
 
@@ -29,6 +30,19 @@ def drawn(**sweep: Any) -> Figure:
     with in_memory.run(network) as found:
         figure: Figure = plotting.sweep(found, quantities=["of_a/mean"])
     return figure
+
+
+def test_what_no_slice_has_is_said_in_place_of_a_figure() -> None:
+    network = Network(
+        run=Run(batch=1, steps=2),
+        layers={"silent": Poisson(shape=(1, 1, 2), rate=0.0)},
+        probes={"firing": SpikeStatistics(layer="silent", every=2)},
+        sweep=Sweep(**{"run.seed": [1, 2, 3]}),
+    )
+    with in_memory.run(network) as found:
+        assert plotting.sweep(found, quantities=["firing/rate"]).axes
+        with pytest.raises(InputError, match="firing/interval is NaN in all slices"):
+            plotting.sweep(found, quantities=["firing/interval"])
 
 
 def test_a_large_grid_of_two_values_is_a_heat_map(monkeypatch: pytest.MonkeyPatch) -> None:

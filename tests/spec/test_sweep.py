@@ -114,6 +114,34 @@ def test_tables_that_cannot_be_read_name_their_line(small: Path, text: str, mess
     assert message in problem.found
 
 
+INTERVAL = "low, high, spacing"
+VALUES = f"an array or {{ start, stop, count, spacing }} or {{ {INTERVAL} }}"
+
+
+@pytest.mark.parametrize(
+    ("values", "key", "message", "expected"),
+    [
+        ("{low=0.1}", "high", "this key is missing", "a number: upper bound"),
+        ("{high=0.1}", "low", "this key is missing", "a number: lower bound"),
+        ("{low=0.1, high='one'}", "high", "the value has the wrong type", "a number"),
+        ("{low=0.1, high=nan}", "high", "the value is out of range", "a finite number"),
+        ("{low=0.1, high=1.0, count=3}", "count", "there is no such key", INTERVAL),
+        ("{start=0.1, count=3}", "stop", "this key is missing", "a number: last value"),
+        ("'many'", "", "the value has the wrong type", VALUES),
+        ("{from=0.1}", "from", "the value has the wrong type", VALUES),
+    ],
+)
+def test_what_is_wrong_in_an_interval_is_named(
+    small: Path, values: str, key: str, message: str, expected: str
+) -> None:
+    with pytest.raises(ParamsError) as raised:
+        read(small, [f"sweep.{V1}={values}", "sweep.draws=3"])
+    problem = raised.value.problems[0]
+    assert problem.key == f"sweep.{V1}.{key}".rstrip(".")
+    assert problem.message.startswith(message)
+    assert problem.expected == expected
+
+
 @pytest.mark.parametrize(
     ("table", "message"),
     [

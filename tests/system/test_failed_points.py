@@ -10,8 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from petabatch import in_memory, results, simulation
-from petabatch.errors import ArgumentError, NonFiniteError, PartError, StoppedEarly
+from petabatch import in_memory, plotting, results, simulation
+from petabatch.assembly import assembled, initialise, open_engine
+from petabatch.errors import ArgumentError, InputError, NonFiniteError, PartError, StoppedEarly
+from petabatch.parallel.comm import Serial
+from petabatch.plotting.kinds import reason_against
 from petabatch.progress import Progress
 from petabatch.report.information import describe
 from petabatch.results import Results
@@ -200,6 +203,8 @@ def test_their_slices_keep_the_state_before_the_display_in_which_they_fail(
                 mine, theirs = found[key][number], array[number]
                 if key.endswith("/A"):
                     theirs = np.broadcast_to(theirs[(step - 20) % len(theirs)], theirs.shape)
+                if key.startswith("lazy/"):  # of the kernel, not of the network
+                    theirs = np.zeros_like(theirs)
                 assert mine.tobytes() == theirs.tobytes(), (number, key)
 
 
@@ -301,6 +306,42 @@ def test_images_and_probes_that_raise_fail_alone(
     assert_same(recorded(again), waves)
 
 
+@pytest.mark.parametrize("ranks", [0, pytest.param(2, marks=pytest.mark.mpi)])
+def test_they_fail_alone_on_held_out_images(small: Path, petabatch: Command, ranks: int) -> None:
+    held = "evaluate={source={type='noise'}, every='display', displays=%s}"
+    swept = ("run.displays=4", f"{STRENGTH}=[1.0, -4.0, 0.5]")
+    settings = (*LONG[:1], "run.display=20", *swept, held % 9)
+    out = small.parent / "out"
+    done = petabatch("run", small, "--out", out, "-q", *set_all(*settings), ranks=ranks)
+    assert done.returncode == 4, done.stderr
+    with results.open(out) as run:
+        assert run.coordinates["failed"][::3].tolist() == [-1, 20, -1]
+        assert run.attributes["points"]["why"]["1"] == "evaluate: layer error is no longer finite"
+        assert run["probes/evaluate/energy_total"].steps.tolist() == [20, 40, 60, 80]
+        assert np.isnan(run["probes/evaluate/energy_total"][...][:, 3:6]).all()
+    found = recorded(results.open(out))
+    assert_same(found, recorded(results.open(alone(small, "waves", *settings, "sweep.wave=3"))))
+    with results.open(alone(small, "sound", *settings[:-1], held % 2)) as run:
+        assert run.failed == 0
+        sound = run["probes/energy/total"][...]
+    others = [0, 1, 2, 6, 7, 8]
+    assert found["probes/energy/total"][:, others].tobytes() == sound[:, others].tobytes()
+
+
+def test_no_figure_is_drawn_of_points_that_have_all_failed(small: Path) -> None:
+    settings = ("layers.image.source={type='moody'}", "probes.touchy={type='touchy', every=5}")
+    for last, failed in ((40.0, 2), (99.0, 1)):
+        out = raising(small, f"failed_{failed}", *settings, f"sweep.probes.touchy.limit=[20.0, {last}]")
+        with results.open(out) as run:
+            assert run.failed == failed
+            if failed == 1:
+                assert plotting.sweep(run).axes
+                return
+            with pytest.raises(InputError, match="since all 2 points failed"):
+                plotting.sweep(run)
+            assert "points failed; `petabatch info" in reason_against("sweep", run)
+
+
 def test_info_says_how_many_more_have_failed(small: Path) -> None:
     first = ", ".join(f"{-number}.0" for number in range(12))
     swept = f"sweep.layers.image.source.last=[99.0, {first}]"
@@ -390,29 +431,43 @@ from petabatch.probes import SpikeStatistics
 class Strict(SpikeStatistics):
     type: Literal["strict"] = "strict"
     until: float = 99.0
+    most: float = 9e9
+
+    @property
+    def slicewise(self):
+        return True
 
     def measure(self, read, xp):
-        if read.step > self.until:
-            raise ValueError("too late")
+        if read.step > self.until or (read.own("spikes") > self.most).any():
+            raise ValueError("too late, or too many")
         return super().measure(read, xp)
 """
 
 
-def test_no_event_is_recorded_twice_where_a_probe_raises(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("swept", "sound", "failing", "last"),
+    [  # each slice has a probe of its own, or all have the same, which may measure them together
+        ("probes.firing.until", "[99.0, 98.0, 97.0]", ("[99.0, 25.0, 97.0]", 9e9), 30),
+        ("layers.p.rate", "[0.1, 0.8, 0.1]", ("[0.1, 0.8, 0.1]", 150.0), 10),
+    ],
+)
+def test_no_event_is_recorded_twice_where_a_probe_raises(
+    tmp_path: Path, swept: str, sound: str, failing: tuple[str, float], last: int
+) -> None:
     file = tmp_path / "net.toml"
     file.write_text('plugins = ["strict.py"]\n' + COUNTED)
     (tmp_path / "strict.py").write_text(STRICT)
     events = []
-    for name, until in (("sound", "[99.0, 98.0, 97.0]"), ("one", "[99.0, 25.0, 97.0]")):
-        out = alone(file, name, f"sweep.probes.firing.until={until}")
+    for name, values, most in (("sound", sound, 9e9), ("one", *failing)):
+        out = alone(file, name, f"sweep.{swept}={values}", f"probes.firing.most={most}")
         with results.open(out) as run:
             assert run.failed == (name == "one")
             found = [run.spikes("p", slice=number) for number in range(3)]
             events.append([np.stack([one.steps, one.units], axis=1) for one in found])
     for number, (whole, mine) in enumerate(zip(*events, strict=True)):
         assert len(whole)
-        last = 30 if number == 1 else 60
-        assert np.array_equal(mine, whole[whole[:, 0] <= last]), number
+        end = last if number == 1 else 60
+        assert np.array_equal(mine, whole[whole[:, 0] <= end]), number
 
 
 def test_the_progress_is_of_slices_that_have_not_failed(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -425,6 +480,20 @@ def test_the_progress_is_of_slices_that_have_not_failed(small: Path, monkeypatch
         assert series.steps[-1] == 60
     step, total = shown[-1]
     assert (step, total) == (60, ("energy", pytest.approx(expected, rel=1e-6)))
+
+
+def test_slices_that_start_from_another_run_have_it_as_their_last_finite_state(small: Path) -> None:
+    first = alone(small, "first", *SETTINGS[:1], "run.displays=2", "run.display=20")
+    more = ("run.displays=4", "run.display=20", "run.batch_change='reset'", f"run.start_from={first}")
+    loaded = simulation.read(small, [*SETTINGS[:1], *more, f"{STRENGTH}=[1.0, 0.5]"])
+    loaded, assembly = assembled(loaded, Serial(), 1)
+    engine = open_engine(loaded, assembly.planned(tolerant=True))
+    initialise(engine, loaded)
+    kept = engine.state.kept()
+    assert kept.pop("last_finite/step").tolist() == [40] * 6
+    assert "last_finite/layers/image/A" in kept
+    for key, array in kept.items():
+        assert array.tobytes() == engine.state.arrays[key.removeprefix("last_finite/")].tobytes(), key
 
 
 def test_a_run_that_starts_from_theirs_is_told(small: Path, caplog: pytest.LogCaptureFixture) -> None:

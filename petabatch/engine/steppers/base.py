@@ -118,9 +118,6 @@ class Stepper(ABC):
     def state_changed(self) -> None:
         """Go on from the arrays, which have been changed after `materialise`."""
 
-    def restored(self) -> None:
-        """Go on from the arrays, which are those of an earlier step, without `materialise`."""
-
     def products(
         self,
         step: int,

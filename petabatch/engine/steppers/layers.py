@@ -126,15 +126,15 @@ def _steps(bindings: Sequence[Binding], arrays: Mapping[str, Array]) -> Steps:
     signals, on_gpu = joined_signals(bindings, arrays), backend.peers(bindings[0].lanes) is not None
 
     def operation(name: str) -> Operation:
-        parts = parts_of(bindings, name)
+        parts, tile = parts_of(bindings, name), signals.tile(name)
         layer, potential = parts[0].layer, signals.potential(name)
         if not on_gpu or layer.static or layer.batch is not None:
-            drive, tile = signals.drive(name), signals.tile(name)
+            drive = signals.drive(name)
             return layer_operation(graph, name, arrays, drive, potential, parts, tile=tile)
         kernel = unit_update(backend.device, parts, signals, name)
         if kernel is None:
             summed = InputSum(backend.device, parts, signals, name)
-            return layer_operation(graph, name, arrays, summed.drive, potential, parts)
+            return layer_operation(graph, name, arrays, summed.drive, potential, parts, tile=tile)
         return layer_operation(graph, name, arrays, kernel.arrived, potential, parts, kernel)
 
     return backend.steps(graph, [[operation(name) for name in level] for level in graph.order])

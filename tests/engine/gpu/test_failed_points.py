@@ -63,3 +63,23 @@ def test_they_fail_alone(small: Path, kernel: str, fit: int, monkeypatch: pytest
     before, found = states[20]["layers/V1/V"][3:6], states[80]["layers/V1/V"][3:6]
     assert np.abs(before).max() > 1e20
     assert found.tobytes() == before.tobytes()
+
+
+def test_they_fail_alone_on_held_out_images(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = (
+        *(SETTINGS[0], "run.displays=1", "run.display=20"),
+        "sweep.connections.recon_to_error.strength=[1.0, -4.0, 0.5]",
+        "evaluate={source={type='noise'}, every='display', displays=9}",
+    )
+    loaded = simulation.read(small, settings)
+    each = slice_bytes(build(sliced(loaded.network, 0)))
+    device = EmulatedGpu(4.5 * 2 * each / 0.85)
+    monkeypatch.setattr(assembly, "choose", lambda wanted, _: device if wanted.run.device == "gpu" else None)
+    monkeypatch.setattr(runs, "require", lambda: None)
+    out = alone(small, "gpu", *settings, "run.device='gpu'")
+    with results.open(out) as run:
+        assert run.coordinates["failed"][::3].tolist() == [-1, 20, -1]
+        assert np.isfinite(run["probes/evaluate/energy_total"][...][:, [0, 1, 2, 6, 7, 8]]).all()
+    arrays, _ = load_checkpoint(out / "checkpoints" / "step_000000020.h5", 0, 9)
+    assert not arrays["layers/V1/V"][3:6].any()  # the only other finite state is that of step 0
+    assert np.isfinite(arrays["layers/V1/V"]).all()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,8 +17,10 @@ from support.strict_arrays import far
 
 sys.path.append(str(Path(__file__).parents[3] / "benchmarks"))
 import gpu as benchmark
+import gpu_networks
 import gpu_runs
 import gpu_speed
+import small_networks
 
 from petabatch import simulation
 from petabatch.engine import assembly
@@ -89,3 +92,17 @@ def test_whole_runs_on_both_devices_are_compared(monkeypatch: pytest.MonkeyPatch
     assert all(one[key].tobytes() == two[key].tobytes() for key in one)
     assert gpu_runs.furthest(one, gpu_runs.state(network, precision="float64")) < 1e-4
     assert np.isfinite(one["layers/V1/A"]).all()
+
+
+@emulated
+def test_networks_without_graphs_are_launched_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = EmulatedGpu()
+    monkeypatch.setattr(assembly, "choose", lambda network, comm: device)
+    monkeypatch.setattr(gpu_networks, "Gpu", EmulatedGpu)
+    with ExitStack() as held:
+        works = gpu_networks.ours(small_networks.recurrent(8, slices=2), 40, held)
+        for _ in range(2):
+            works["array, no graph"]()
+        assert device.captured == 0
+        works["array"]()
+        assert device.captured > 0

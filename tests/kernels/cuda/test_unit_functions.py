@@ -1,4 +1,4 @@
-"""Functions of numbers that are not finite, in kernels of updates: as on the CPU."""
+"""Functions of numbers that are not finite, and of zeros, in kernels of updates: as on the CPU."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from petabatch.kernels.rows import Form
 from support.gpu_emulation import COMPILER, NO_COMPILER, EmulatedGpu
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason=NO_COMPILER)
-PAIRS = np.array(list(product((np.nan, -np.inf, -0.7, 0.0, 0.5, 2.0, np.inf), repeat=2)), "f").T
+PAIRS = np.array(list(product((np.nan, -np.inf, -0.7, -0.0, 0.0, 0.5, 2.0, np.inf), repeat=2)), "f").T
 A_AND_B = [row.reshape(1, 1, 1, -1) for row in PAIRS]
 """Two inputs of one slice: each pair of these numbers."""
 
@@ -45,6 +45,32 @@ ON_ARRAYS: dict[str, Callable[..., Any]] = {
     "where": lambda xp, a, b: xp.where(a < b, a, b),
     "where of numbers": lambda xp, a, b: xp.where(a, b, 3),
 }
+
+
+def signs(found: np.ndarray) -> np.ndarray:
+    """Return where a number, or a zero, is negative; NaN is not."""
+    return np.signbit(found) & ~np.isnan(found)
+
+
+@pytest.mark.parametrize("name", ["sign", "abs"])
+def test_zeros_of_arrays_have_the_sign_of_those_of_numpy(name: str) -> None:
+    def update(xp: Any, state: Any, drive: Any, previous: Any, activity: Any) -> None:
+        activity[...] = getattr(xp, name)(drive[0])
+
+    expected = np.zeros_like(A_AND_B[0])
+    update(np, {}, A_AND_B, expected, expected)
+    found = on_device(*traced(update, [], 2, True, "float"))
+    np.testing.assert_array_equal(signs(found), signs(expected))
+
+
+def magnitude(p: Any, state: Any, drive: Any, draws: Any, A: Any) -> None:
+    for i in range(len(A)):
+        A[i] = abs(drive[0][i])
+
+
+def test_magnitudes_of_rows_are_not_negative() -> None:
+    found = on_device(row_body(magnitude, Form((), (), 2, ()), "float"), [])
+    assert not signs(found).any()
 
 
 @pytest.mark.parametrize("made", ON_ARRAYS.values(), ids=ON_ARRAYS)

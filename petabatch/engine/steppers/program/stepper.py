@@ -269,11 +269,6 @@ class ProgramStepper(Stepper):
         """Go on from V as it is now; see `Stepper`."""
         self.codes.forget()
 
-    def restored(self) -> None:
-        """Have V written again when it is asked for, with weights that may be others; see `Stepper`."""
-        self.codes.start()
-        self.bound.backend.version += 1
-
     def before_weight_change(self) -> None:
         """Bring V up to date and go on from it alone, for weights are about to change.
 

@@ -43,6 +43,10 @@ def _text(text: str, kind: str | None = None) -> Callable[..., Value]:
     return call
 
 
+def _absolute(x: Value) -> Value:
+    return _plain("fabs")(x) if x.kind in "fd" else _text("{0} < 0 ? -{0} : {0}")(x)
+
+
 def _where(condition: Value, a: Value, b: Value) -> Value:
     kind = JOINED[a.kind, b.kind]
     return Value(f"({condition.text} ? {cast(a, kind)} : {cast(b, kind)})", kind)
@@ -85,8 +89,8 @@ FUNCTIONS: dict[Hashable, Callable[..., Value]] = {
     math.isfinite: _text("isfinite({0})", "b"),
     np.isnan: _text("isnan({0})", "b"),
     np.isfinite: _text("isfinite({0})", "b"),
-    abs: _text("{0} < 0 ? -{0} : {0}"),
-    np.abs: _text("{0} < 0 ? -{0} : {0}"),
+    abs: _absolute,
+    np.abs: _absolute,
     # The first number stays unless another is beyond it: so does a NaN that is first, and no other.
     min: _several(_text("{1} < {0} ? {1} : {0}")),
     max: _several(_text("{1} > {0} ? {1} : {0}")),
