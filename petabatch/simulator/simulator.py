@@ -101,17 +101,21 @@ class Simulator:
         *,
         threads: int | None = None,
         device: Literal["cpu", "gpu"] | None = None,
+        features: int | None = None,
+        rows: int | None = None,
         objects: Sequence[object] = (),
     ) -> Self:
         """Return a simulator in the state of a run after `step`, by default that of its newest checkpoint.
 
         The steps from the checkpoint before `step`, or from the start where there is none, are made again.
+        `features` and `rows` are the numbers of ranks over which these are split, where they are to change;
         `objects` are the objects of Python that the run shows, such as a `Dataset`. The run directory is only
         read. Raises RunDirectoryError if there is no run, StorageError if it is damaged.
         """
         directory = RunDirectory.open(Path(path))
         before = None if step is None else whole_number("step", step, 0) + 1
-        loaded, head = reloaded(directory, False, objects), latest_checkpoint(directory, before)
+        loaded = reloaded(directory, False, objects).with_parts(features=features, rows=rows)
+        head = latest_checkpoint(directory, before)
         if head is None:
             sim = cls(loaded, threads=threads, device=device)
         else:

@@ -7,6 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from petabatch import Simulator, results
+from petabatch.errors import ArgumentError, ResourceError
+from support.commands import Command
 from support.forked import forked_code_on_ranks
 from support.simulator_program import session
 
@@ -49,6 +52,23 @@ def test_a_session_has_the_arrays_of_one_rank(tmp_path: Path, split: str, ranks:
             np.testing.assert_allclose(found[key], expected[key], rtol=0, atol=1e-4 * scale, err_msg=key)
         else:
             np.testing.assert_array_equal(found[key], expected[key], err_msg=key)
+
+
+@pytest.mark.mpi
+def test_the_state_of_a_run_that_was_split_is_that_of_a_simulator_of_one_rank(
+    small: Path, petabatch: Command
+) -> None:
+    done = petabatch("run", small, "--out", "two", "-q", "-s", "parallel.rows=2", ranks=2)
+    assert done.returncode == 0, done.stderr
+    with results.open(small.parent / "two") as run:
+        recorded = run["layers/V1/V"][-1]
+    with pytest.raises(ResourceError, match="number of ranks does not match"):
+        Simulator.from_run(small.parent / "two")
+    with Simulator.from_run(small.parent / "two", rows=1) as sim:
+        assert sim.n_steps == 60
+        np.testing.assert_array_equal(sim["V1"]["V"], recorded)
+    with pytest.raises(ArgumentError, match="rows"):
+        Simulator.from_run(small.parent / "two", rows=0)
 
 
 @pytest.mark.mpi
