@@ -41,6 +41,15 @@ def errors() -> None:
         sim.remove_callback(second_fails)
         sim.step(16)
         mine = sim["V1"]["A"]
+    with Simulator(network(features=2), threads=1) as sim:
+        sim.step(19)
+        sim["V1"]["V"][..., -1] = 1e38  # a feature of the second rank, whose products are too large
+        before = sim.save()
+        with pytest.raises(NonFiniteError, match="a product of layers") as raised:
+            sim.step()
+        assert sim._comm.broadcast(str(raised.value)) == str(raised.value)
+        for key, array in sim.save().arrays.items():
+            np.testing.assert_array_equal(array, before.arrays[key], err_msg=key)
     made = in_memory.run(network(rows=2), at=[40])
     np.testing.assert_allclose(made.states["layers/V1/A"][0], mine, atol=1e-6)
     print("all well")
