@@ -30,6 +30,23 @@ SWEEP = (*FROZEN, "sweep.layers.V1.threshold=[0.2, 0.25, 0.3, 0.35, 0.4]", "swee
 POOL = (*FROZEN, "run.batch=7", "run.display=40", "run.pool=true")
 ROWS, FEATURES = "parallel.rows=2", "parallel.features=2"
 Recorded = dict[str, np.ndarray]
+PICKY = """
+from typing import Literal
+
+from mpi4py import MPI
+from petabatch.layers import LCA
+
+
+class Picky(LCA):
+    type: Literal["picky"] = "picky"
+    alone: bool = False
+    splittable = property(lambda self: True)
+
+    def update(self, ctx, state, drive, previous, activity):
+        if self.threshold == 0.3 and ctx.step > 5 and (MPI.COMM_WORLD.rank == 1 or not self.alone):
+            raise ValueError("no threshold of 0.3")
+        super().update(ctx, state, drive, previous, activity)
+"""
 
 
 def recorded(path: Path) -> Recorded:
@@ -122,6 +139,24 @@ def test_jobs_of_an_array_and_resumed_runs_may_split_slices_or_not(
     done = petabatch("resume", "cut", "-q", "--features", 2, ranks=2)
     assert done.returncode == 0, done.stderr
     assert_close(recorded(small.parent / "cut"), one)
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("alone", [False, pytest.param(True, marks=pytest.mark.long)])
+def test_an_update_that_raises_fails_its_point_if_it_does_on_all_ranks_that_share_it(
+    small: Path, petabatch: Command, alone: bool
+) -> None:
+    """On one rank alone it ends the run, after the patience of a team."""
+    (small.parent / "picky.py").write_text(PICKY)
+    settings = (*SWEEP[:-1], "sweep.wave=5", "plugins=['picky.py']", "layers.V1.type='picky'")
+    given = set_all(*settings, FEATURES, f"layers.V1.alone={str(alone).lower()}")
+    done = petabatch("run", small, "--out", "two", "-q", *given, ranks=2)
+    assert "no threshold of 0.3" in (done.stderr if alone else describe(small.parent / "two"))
+    assert ("this is point 2" in done.stderr) == alone
+    assert done.returncode == (1 if alone else 4), done.stderr
+    if not alone:
+        with results.open(small.parent / "two") as run:
+            assert run.coordinates["failed"][::3].tolist() == [-1, -1, 0, -1, -1]
 
 
 def wave_rows(small: Path, split: str, ranks: int, found: list[tuple[Path, np.ndarray]], stop: int) -> Any:
