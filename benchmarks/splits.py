@@ -1,13 +1,13 @@
 """Slices shared by two ranks, by features or by rows: measured and predicted, over memory and links.
 
-    python benchmarks/splits.py [--cases W3 two_layer image] [--rounds 3] [--links memory 1gbit 100mbit]
+    python benchmarks/splits.py [--cases W3 two_layer image large] [--rounds 3] [--links memory 1gbit 100mbit]
     python benchmarks/splits.py --short     # small networks, one round: does it work here?
 
 As root, on Linux: hosts are network namespaces (tests/support/hosts.py), with one rank and one thread each;
-`memory` is shared memory, without them. W3 and params/two_layer.toml have a batch of two, the image of
-1024 x 1024 is alone; weights are fixed. Each case is run on one rank with one thread and with two, then on
-two ranks with its batch, its features and its rows split, as far as that can be. Displays after the first are
-timed, in turns.
+`memory` is shared memory, without them. W3 and params/two_layer.toml have a batch of two, an image of 1024 x
+1024 or (`large`, by rows alone) 4096 x 4096 is alone; weights are fixed. Each case is run on one rank with
+one thread and with two, then on two ranks with its batch, its features and its rows split, as far as that can
+be. Displays after the first are timed, in turns.
 
 Processor time is that of the busiest rank, without what it spends in messages of steps. On a machine that
 others use, too, it says what an idle one would take without messages: compare it with the prediction of what
@@ -63,7 +63,8 @@ from petabatch.spec.network import Network, Parallel, Run  # noqa: E402
 from petabatch.weights import L2, Gaussian  # noqa: E402
 from support.hosts import MPIRUN, Hosts  # noqa: E402
 
-CASES = ("W3", "two_layer", "image")
+SIDES = {"image": 1024, "large": 4096}
+CASES = ("W3", "two_layer", *SIDES)
 LINKS = ("memory", "1gbit", "100mbit")
 WAYS = {
     "one rank, one thread": ("batch", 1, 1),
@@ -84,13 +85,13 @@ _KEPT: list[Any] = []
 def network(case: str, short: bool, folder: Path) -> Network:
     """Return the network of a case; files are in `folder`."""
     length: dict[str, Any] = {"displays": 3, "steps": None} | ({"display": 10} if short else {})
-    if case == "image":
-        side = 64 if short else 1024
+    if case in SIDES:
+        side = 64 if short else SIDES[case]
         found = sparse_coding(
             Input(shape=(side, side, 3), source=ImageArray(file=str(tiles.draw(side, folder)))),
             LCA(shape=(side // 8, side // 8, 128), tau=20.0, threshold=1.5),
             Conv(pre="V1", post="recon", patch=(16, 16), init=Gaussian(), normalize=L2()),
-            run=Run(batch=1, display=20, displays=3),
+            run=Run(batch=1, display=20 if case == "image" else 8, displays=3),
         )
     elif case == "two_layer":
         found = params.read(ROOT / "params" / "two_layer.toml", ("run.display=50",)).network
@@ -219,7 +220,7 @@ def round_of(
     for way, (split, ranks, threads) in WAYS.items():
         if split != "batch" and obstacle(whole, cast("Axis", split), ranks):
             continue
-        if ranks > whole.batch and split == "batch":
+        if (ranks > whole.batch and split == "batch") or (case == "large" and split == "features"):
             continue
         for over in links if ranks > 1 else ("",):
             one = run(case, way, over, short, folder)

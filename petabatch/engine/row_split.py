@@ -24,7 +24,7 @@ from petabatch.parallel.neighbours import added, surrounded
 from petabatch.spec.images import ImageStream, Shown
 from petabatch.spec.network import Network, Parallel
 from petabatch.spec.parts import Connection, Layer, Source
-from petabatch.variable import Array
+from petabatch.variable import Array, host, module_of
 from petabatch.weight_mode import over_positions
 
 
@@ -46,10 +46,10 @@ class RowSplit(Split):
 
     def add_tiles(self, part: Array, tag: int) -> None:
         """Set an array to its sum over tiles, in their order; collective for each `tag`."""
-        mine = np.ascontiguousarray(part)
+        mine = np.ascontiguousarray(host(part))
         total = np.empty_like(mine)
         self.group.add_parts(mine, total, tag)
-        part[...] = total
+        part[...] = module_of(part).asarray(total)
 
     def surrounded(self, fine: Array, p: Patches, tag: int) -> tuple[Array, Patches]:
         """Return a layer with the rows of the next tiles that patches reach, and their geometry on it.
@@ -59,7 +59,7 @@ class RowSplit(Split):
         y, group = p.y, self.group
         if not (y.before or y.after):
             return fine, p
-        wide = surrounded(group, fine, y.before, y.after, tag)
+        wide = module_of(fine).asarray(surrounded(group, host(fine), y.before, y.after, tag))
         lead = y.before if group.rank > 0 else 0  # beyond the edge of the image is no row of any tile
         return wide, replace(p, y=Axis(y.coarse, wide.shape[1], y.stride, y.size, lead=lead))
 
@@ -74,7 +74,7 @@ class RowSplit(Split):
         """
         if not (p.y.before or p.y.after):
             return wide
-        return added(self.group, wide, p.y.before, p.y.after, tag)
+        return module_of(wide).asarray(added(self.group, host(wide), p.y.before, p.y.after, tag))
 
 
 class _TileStream(ImageStream):

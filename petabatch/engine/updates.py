@@ -13,7 +13,8 @@ from petabatch.engine.reduction import Exact, Overlapped, Reduction
 from petabatch.engine.state import State, owned
 from petabatch.engine.weight_update import ACTIVE, SUMMED, change, normalise
 from petabatch.errors import NonFiniteError
-from petabatch.network.plan import Plan, UpdateSchedule
+from petabatch.network.plan import Plan
+from petabatch.network.weight_updates import UpdateSchedule
 from petabatch.parallel.comm import Comm
 from petabatch.parallel.consistency import assert_identical
 from petabatch.variable import Array

@@ -196,8 +196,8 @@ def _check_run(graph: Graph) -> None:
         raise NotSuitable('run.kernel is "array"')
     if run.precision != "float32":
         raise NotSuitable(f"run.precision is {run.precision}, and compiled steps are float32")
-    if run.device == "gpu" and graph.network.parallel.features > 1:
-        raise NotSuitable("parallel.features splits the code over ranks")
+    if run.device == "gpu" and graph.network.parallel.parts > 1:
+        raise NotSuitable(f"{graph.network.parallel.split} shares slices between ranks")
 
 
 def _program(graph: Graph, moving: tuple[str, ...]) -> Method:

@@ -8,64 +8,36 @@ handled.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
-from petabatch.errors import ParamsError, Problem
-from petabatch.frozen import changed
 from petabatch.kernels.cuda.device import Limits
-from petabatch.network import last_finite, lazy_codes
-from petabatch.network.alike import changes, kind_of_slice, plain_numbers, renumbered
-from petabatch.network.build import with_numbers, with_numbers_of_slice, with_plain_numbers
+from petabatch.network import last_finite, lazy_codes, variants
+from petabatch.network.alike import changes, plain_numbers, renumbered
 from petabatch.network.graph import Graph
-from petabatch.network.method import Method, choose, of_part
-from petabatch.network.numbers import is_source, with_values
+from petabatch.network.method import Method, choose
+from petabatch.network.numbers import is_source
 from petabatch.network.operations import Program, Update
-from petabatch.network.over_time import at_step, next_change, values_at
+from petabatch.network.over_time import next_change, values_at
+from petabatch.network.periods import (
+    LANE_OPERATIONS,
+    block_period,
+    checkpoint_period,
+    flush_period,
+    most_steps,
+)
 from petabatch.network.recordings import Recording, recordings_of
 from petabatch.network.slices import own_values
 from petabatch.network.until import next_look
+from petabatch.network.weight_updates import UpdateSchedule, weight_updates_of
 from petabatch.spec.network import Network
 from petabatch.spec.parts import ImageLayer
-from petabatch.spec.schedule import Every, fires, next_fire
+from petabatch.spec.schedule import next_fire
 from petabatch.variable import Variable
-from petabatch.weight_mode import over_positions
 
-BLOCK_OPERATIONS = 4e10
-"""Floating-point operations after which lanes meet at the latest, so that stop signals are handled:
-seconds of one core."""
-GPU_SPEED, LOOP_SPEED = 1000, 5
-"""Approximate speed of a GPU and of a compiled loop, relative to layer-by-layer steps."""
-LANE_OPERATIONS = 2e9
-"""Minimum operations per slice between sync events (about 10 ms), so that starting a lane and loading its
-state into cache are negligible."""
 MOST_PLANS = 1024
 """Plans with values of other steps that are kept."""
-FLUSH_BYTES = 128 * 2**20
-"""What is recorded goes to disk before it takes more memory than this."""
-
-
-@dataclass(frozen=True)
-class UpdateSchedule:
-    """The weight updates of one plastic connection."""
-
-    name: str
-    period: int
-    offset: int
-    reduced: bool
-    """The change is summed over all slices: a sync event."""
-    shared: bool = True
-    """Positions have the same weights: their products are summed."""
-
-    def due(self, step: int) -> bool:
-        """Return whether the weights are updated at the end of `step`."""
-        return step > 0 and fires(self.period, step, self.offset)
-
-    def update(self, step: int) -> int:
-        """Return the number of the update made at `step`, from 0."""
-        first = next_fire(self.period, 0, self.offset)
-        return (step - first) // self.period if first else 0
 
 
 @dataclass(frozen=True)
@@ -177,32 +149,12 @@ class Plan:
         if not own:
             return self
         if own not in self._plans:
-            self._plans[own] = self._of_slice(number, values)
+            self._plans[own] = variants.of_slice(self, number, values)
         return self._plans[own]
 
     def network_of(self, number: int) -> Network:
         """Return the network of a slice, with all values of its dynamics."""
         return self.of_slice(number).graph.network
-
-    def _of_slice(self, number: int, values: Mapping[str, float]) -> Plan:
-        """Return the plan of a slice with values of its own, derived from that of one of its kind."""
-        network, kind = self.graph.network, kind_of_slice(values, self._plain)
-        model = self._models.get(kind)
-        if model is not None:
-            own = with_values(network, values, slices={}, sweep=None)
-            return changed(model, graph=with_plain_numbers(model.graph, own), model=model)
-        try:
-            graph = with_numbers_of_slice(self.graph, number)
-        except ParamsError as error:
-            named = [replace(one, message=f"slice {number}: {one.message}") for one in error.problems]
-            raise ParamsError(named) from None
-        if graph.variables.keys() != self.graph.variables.keys():
-            key = next(iter(network.slices), "sweep")
-            raise ParamsError([_other_state(key, f"slice {number}", graph, self.graph)])
-        plan = self._with(graph, self.whole and self.whole.of_slice(number))
-        if plan.method.stepper == "program" and plan.whole is None and not plan.method.program.interpreted:
-            self._models[kind] = plan
-        return plan
 
     @cached_property
     def of_slices(self) -> Sequence[tuple[Plan, Sequence[int]]]:
@@ -229,34 +181,8 @@ class Plan:
         if found is None:
             if len(self._plans_at) >= MOST_PLANS:
                 self._plans_at.clear()
-            graph = with_numbers(self.graph, at_step(network, step))
-            found = self._plans_at[values] = self._alike(graph, step)
+            found = self._plans_at[values] = variants.at_step(self, step)
         return found
-
-    def _with(self, graph: Graph, whole: Plan | None) -> Plan:
-        """Return the plan of a graph that differs in numbers, with the method for these."""
-        if whole is None:
-            return replace(self, graph=graph, method=choose(graph, self.limits), model=None)
-        method = of_part(whole.method, graph, whole.graph.network)
-        return replace(self, graph=graph, method=method, whole=whole)
-
-    def _alike(self, graph: Graph, step: int) -> Plan:
-        """Return the plan of a graph that differs in numbers; raises ParamsError if that is not all."""
-        plan = self._with(graph, self.whole and self.whole.at_step(step))
-        if graph.variables.keys() != self.graph.variables.keys():
-            raise ParamsError(
-                [_other_state(next(iter(graph.network.over_time)), f"step {step}", graph, self.graph)]
-            )
-        if plan.method.decision == self.method.decision:
-            return plan
-        problem = Problem(
-            next(iter(graph.network.over_time)),
-            f"the values of step {step} need another kernel than those of the start",
-            found=f"{plan.method}; {self.method}",
-            expected="values that take the same kernel, lazily evaluated layers included",
-            hint='run.kernel = "dense" computes all units, whatever the values',
-        )
-        raise ParamsError([problem])
 
     @cached_property
     def _plans(self) -> dict[tuple[float, ...], Plan]:
@@ -268,18 +194,19 @@ class Plan:
         return {}
 
     @cached_property
-    def _plain(self) -> set[str]:
-        return plain_numbers(self.graph.network)
-
-    @cached_property
     def _of_sources(self) -> set[str]:
         network = self.graph.network
         return {path for path in own_values(network, 0) if is_source(network, path)}
 
     @cached_property
-    def _models(self) -> dict[Hashable, Plan]:
+    def models(self) -> dict[Hashable, Plan]:
         """The first plan of each kind of slices."""
         return {}
+
+    @cached_property
+    def plain_numbers(self) -> set[str]:
+        """The key paths of numbers in which slices differ, and which leave them of one kind."""
+        return plain_numbers(self.graph.network)
 
     @cached_property
     def _plans_at(self) -> dict[tuple[float, ...], Plan]:
@@ -335,38 +262,21 @@ def schedule(graph: Graph, limits: Limits | None = None) -> Plan:
     """
     network, method = graph.network, choose(graph, limits)
     run, output = network.run, network.output
-    weight_updates = tuple(
-        UpdateSchedule(
-            name,
-            owner.learn.every.steps(run.display),
-            owner.learn.offset,
-            owner.weights(network.layers).per == "network",
-            over_positions(owner.mode),
-        )
-        for name, owner in graph.plastic.items()
-        if owner.learn is not None
-    )
     recordings = tuple(recordings_of(graph))
-    flush = output.flush.steps(run.display) if output.flush is not None else None
-    each = max(1, 2 * multiply_adds(graph))
-    speed = GPU_SPEED if run.device == "gpu" else 1 if method.by_layers else LOOP_SPEED
-    most = max(1, int(speed * BLOCK_OPERATIONS / (network.batch * each)))
-    if not method.by_layers:
-        most = max(most, int(LANE_OPERATIONS / each))
-    if flush is None:
-        flush = _flush(recordings, run.display, most)
-    block = max(1, run.display // -(-run.display // most))  # a whole fraction of a display where possible
-    if run.until is not None or not graph.shows:
-        block *= max(1, most // run.display)  # slices that are done go on to their next image
+    most = most_steps(graph, method, max(1, 2 * multiply_adds(graph)))
+    if output.flush is not None:
+        flush = output.flush.steps(run.display)
+    else:
+        flush = flush_period(recordings, run.display, most)
     return Plan(
         graph,
         method,
-        weight_updates,
+        tuple(weight_updates_of(graph)),
         recordings,
         run.length,
         flush,
-        _checkpoint(network.checkpoint.every, run.display),
-        block,
+        checkpoint_period(network.checkpoint.every, run.display),
+        block_period(graph, most),
         network.evaluate.every.steps(run.display) if network.evaluate is not None else 0,
         limits=limits,
     )
@@ -379,36 +289,4 @@ def multiply_adds(graph: Graph) -> int:
         for edges in graph.edges.values()
         for edge in edges
         if edge.wiring.link is not None
-    )
-
-
-def _checkpoint(every: Every | None, display: int) -> int:
-    """Return the period of checkpoints in steps: by default at least 50 displays and 1000 steps."""
-    return every.steps(display) if every is not None else display * max(50, -(-1000 // display))
-
-
-def _flush(recordings: tuple[Recording, ...], display: int, seconds: int) -> int:
-    """Return a period of ten displays, or what fits in memory; derived from the description alone.
-
-    Of very short displays it is more, since each flush writes a file: as many as are made in `seconds`, a
-    number of steps, up to the default period of checkpoints.
-    """
-    per_step = 0.0
-    for recording in recordings:
-        per_step += recording.stream.nbytes / recording.period if recording.period else 0
-    fits = int(FLUSH_BYTES / per_step) if per_step else 10 * display
-    steps = min(fits, max(10 * display, min(seconds, _checkpoint(None, display))))
-    return max(1, steps - steps % display if steps >= display else steps)
-
-
-def _other_state(key: str, where: str, graph: Graph, first: Graph) -> Problem:
-    """Return the problem of values that need other variables, such as a momentum that is 0 at first."""
-    lacking, spare = (
-        sorted(a.variables.keys() - b.variables.keys()) for a, b in ((graph, first), (first, graph))
-    )
-    return Problem(
-        key,
-        f"the values of {where} need other variables than those of the start of slice 0",
-        found=", ".join([*(f"{name} as well" for name in lacking), *(f"no {name}" for name in spare)]),
-        expected="values with the same variables; a momentum, for example, that is 0 nowhere or everywhere",
     )

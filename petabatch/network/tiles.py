@@ -45,16 +45,11 @@ def check_tiles(network: Network, wirings: Mapping[str, Wiring], problems: list[
 
 
 def _obstacles(network: Network, wirings: Mapping[str, Wiring]) -> Iterator[Problem]:
-    for key, reason in (*_run(network), *_layers(network)):
+    for key, reason in _layers(network):
         yield Problem(key, reason)
     for name, connection in network.connections.items():
         for found in _connection(network, name, connection, wirings):
             yield replace(found, key=f"connections.{name}{found.key}")
-
-
-def _run(network: Network) -> Iterator[tuple[str, str]]:
-    if network.run.device == "gpu":
-        yield "run.device", "tiles exchange rows between processes on the CPU"
 
 
 def _layers(network: Network) -> Iterator[tuple[str, str]]:

@@ -6,14 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from petabatch.engine.assembly import Assembly
 from petabatch.engine.engine import Engine
-from petabatch.engine.feature_split import FeatureSplit
 from petabatch.engine.gpu.arrays import slice_bytes
 from petabatch.engine.gpu.detect import missing
 from petabatch.network.build import build
 from petabatch.network.plan import schedule
 from petabatch.parallel.comm import Comm, Serial
-from petabatch.parallel.grid import grid
 from petabatch.spec.network import Network
 from petabatch.spec.schedule import Every
 from support.gpu_emulation import EmulatedGpu
@@ -58,13 +57,12 @@ def state_of(wanted: Network, device: Any = None) -> tuple[Engine, dict[str, np.
 
 
 def split_state_of(wanted: Network, *devices: Any) -> dict[str, np.ndarray]:
-    """Return all arrays of the state, with all features, after a run of a rank on each device or CPU."""
+    """Return all arrays of the state of whole slices, after a run of a rank on each device."""
 
     def one(comm: Comm) -> dict[str, np.ndarray]:
-        place = grid(comm, None, wanted.parallel.parts, wanted.parallel.names)
         device = devices[comm.rank]
-        plan = schedule(build(wanted), None if device is None else device.limits)
-        engine = Engine(plan, place.batch, 1, device, FeatureSplit(plan, place.group))
+        plan = schedule(build(wanted), device.limits)
+        engine = Assembly(plan, comm, 1, device).engine()
         engine.start()
         for step in engine.run():
             engine.recorder.take(step)

@@ -172,8 +172,8 @@ def _state(given: Loaded, device: Any) -> Arrays:
     network = given.network
     if network.run.pool:
         return _pooled(given, device)
-    if network.parallel.features > 1:
-        return split_state_of(network, *[device] * network.parallel.features)
+    if network.parallel.parts > 1:
+        return split_state_of(network, *[device] * network.parallel.parts)
     return state_of(network, device)[1]
 
 

@@ -307,8 +307,12 @@ def test_ranks_that_cannot_be_started_are_refused(
 @pytest.mark.mpi
 @pytest.mark.parametrize(
     "settings",
-    [(), pytest.param(("parallel.features=2",), marks=pytest.mark.long)],
-    ids=["slices", "features"],
+    [
+        (),
+        pytest.param(("parallel.features=2",), marks=pytest.mark.long),
+        pytest.param(("parallel.rows=2",), marks=pytest.mark.long),
+    ],
+    ids=["slices", "features", "rows"],
 )
 def test_gpus_of_a_machine_have_a_rank_each(small: Path, tmp_path: Path, settings: Sequence[str]) -> None:
     """`sitecustomize` gives each process four emulated GPUs."""

@@ -1,6 +1,8 @@
-"""Features that are split over ranks, each with an emulated GPU of its own."""
+"""Features and rows that are split over ranks, each with an emulated GPU of its own."""
 
 from __future__ import annotations
+
+import math
 
 import pytest
 
@@ -11,11 +13,15 @@ from support.gpu_runs import assert_near, network, on_gpu, split_state_of, state
 pytestmark = pytest.mark.skipif(COMPILER is None, reason=NO_COMPILER)
 
 
-@pytest.mark.parametrize("features", [2, 3])
-def test_sums_over_features_are_those_of_all_ranks(features: int) -> None:
-    split = network().model_copy(update={"parallel": Parallel(features=features)})
+@pytest.mark.parametrize(
+    "parallel",
+    [{"features": 2}, {"features": 3}, {"rows": 2}, {"rows": 2, "features": 2}],
+    ids=lambda one: "_".join(f"{key}{value}" for key, value in one.items()),
+)
+def test_parts_of_slices_make_the_whole(parallel: dict[str, int]) -> None:
+    split = network().model_copy(update={"parallel": Parallel(**parallel)})
     _, expected = state_of(network())
     assert expected["layers/V1/A"].any()
     kept = {key: array for key, array in expected.items() if not key.startswith("lazy/")}
-    devices = [EmulatedGpu(uuid=f"GPU-{rank}") for rank in range(features)]
+    devices = [EmulatedGpu(uuid=f"GPU-{rank}") for rank in range(math.prod(parallel.values()))]
     assert_near(split_state_of(on_gpu(split), *devices), kept, 1e-4)

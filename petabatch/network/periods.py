@@ -1,0 +1,56 @@
+"""Periods of a plan: of flushes, checkpoints, and blocks of steps after which lanes meet."""
+
+from __future__ import annotations
+
+from petabatch.network.graph import Graph
+from petabatch.network.method import Method
+from petabatch.network.recordings import Recording
+from petabatch.spec.schedule import Every
+
+BLOCK_OPERATIONS = 4e10
+"""Floating-point operations after which lanes meet at the latest, so that stop signals are handled:
+seconds of one core."""
+GPU_SPEED, LOOP_SPEED = 1000, 5
+"""Approximate speed of a GPU and of a compiled loop, relative to layer-by-layer steps."""
+LANE_OPERATIONS = 2e9
+"""Minimum operations per slice between sync events (about 10 ms), so that starting a lane and loading its
+state into cache are negligible."""
+FLUSH_BYTES = 128 * 2**20
+"""What is recorded goes to disk before it takes more memory than this."""
+
+
+def most_steps(graph: Graph, method: Method, operations: int) -> int:
+    """Return the steps after which lanes meet at the latest; a step of a slice has so many operations."""
+    run = graph.network.run
+    speed = GPU_SPEED if run.device == "gpu" else 1 if method.by_layers else LOOP_SPEED
+    most = max(1, int(speed * BLOCK_OPERATIONS / (graph.network.batch * operations)))
+    return most if method.by_layers else max(most, int(LANE_OPERATIONS / operations))
+
+
+def block_period(graph: Graph, most: int) -> int:
+    """Return the period in which lanes meet: a whole fraction of a display where possible, up to `most`.
+
+    Slices that show no images, or are done early, go on to their next display.
+    """
+    run = graph.network.run
+    block = max(1, run.display // -(-run.display // most))
+    return block * max(1, most // run.display) if run.until is not None or not graph.shows else block
+
+
+def checkpoint_period(every: Every | None, display: int) -> int:
+    """Return the period of checkpoints in steps: by default at least 50 displays and 1000 steps."""
+    return every.steps(display) if every is not None else display * max(50, -(-1000 // display))
+
+
+def flush_period(recordings: tuple[Recording, ...], display: int, seconds: int) -> int:
+    """Return a period of ten displays, or what fits in memory; derived from the description alone.
+
+    Of very short displays it is more, since each flush writes a file: as many as are made in `seconds`, a
+    number of steps, up to the default period of checkpoints.
+    """
+    per_step = 0.0
+    for recording in recordings:
+        per_step += recording.stream.nbytes / recording.period if recording.period else 0
+    fits = int(FLUSH_BYTES / per_step) if per_step else 10 * display
+    steps = min(fits, max(10 * display, min(seconds, checkpoint_period(None, display))))
+    return max(1, steps - steps % display if steps >= display else steps)

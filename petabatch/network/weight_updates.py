@@ -1,0 +1,41 @@
+"""When the weights of plastic connections are updated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from petabatch.network.graph import Graph
+from petabatch.spec.schedule import fires, next_fire
+from petabatch.weight_mode import over_positions
+
+
+@dataclass(frozen=True)
+class UpdateSchedule:
+    """The weight updates of one plastic connection."""
+
+    name: str
+    period: int
+    offset: int
+    reduced: bool
+    """The change is summed over all slices: a sync event."""
+    shared: bool = True
+    """Positions have the same weights: their products are summed."""
+
+    def due(self, step: int) -> bool:
+        """Return whether the weights are updated at the end of `step`."""
+        return step > 0 and fires(self.period, step, self.offset)
+
+    def update(self, step: int) -> int:
+        """Return the number of the update made at `step`, from 0."""
+        first = next_fire(self.period, 0, self.offset)
+        return (step - first) // self.period if first else 0
+
+
+def weight_updates_of(graph: Graph) -> Iterator[UpdateSchedule]:
+    """Yield the updates of all plastic connections."""
+    layers, display = graph.network.layers, graph.network.run.display
+    for name, owner in graph.plastic.items():
+        if owner.learn is not None:
+            reduced, shared = owner.weights(layers).per == "network", over_positions(owner.mode)
+            yield UpdateSchedule(name, owner.learn.every.steps(display), owner.learn.offset, reduced, shared)
