@@ -24,9 +24,10 @@ WAVES = ("sweep.layers.V1.threshold=[0.2, 0.3, 0.4]", "sweep.wave=2")
 POOL = ("run.batch=5", "run.pool=true")
 
 
+@pytest.mark.parametrize("parts", ["features", "rows"])
 @pytest.mark.parametrize("settings", [WAVES, POOL], ids=["waves", "pool"])
-def test_features_of_points_are_split_over_gpus(
-    small: Path, settings: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+def test_points_are_split_over_gpus(
+    small: Path, settings: tuple[str, ...], parts: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     devices = [EmulatedGpu(), EmulatedGpu()]
     for module in (assembly, plan):
@@ -46,6 +47,6 @@ def test_features_of_points_are_split_over_gpus(
         found = np.concatenate(first)
         return found[np.argsort(found[VALUES][:, 0])]
 
-    whole, split = rows(), rows("parallel.features=2")
+    whole, split = rows(), rows(f"parallel.{parts}=2")
     for name in whole.dtype.names or ():
         np.testing.assert_allclose(split[name], whole[name], rtol=1e-5, atol=1e-5, err_msg=name)
