@@ -35,6 +35,8 @@ class PetabatchError(Exception):
     """Slices of the batch, one of which has caused it; empty if that is not known."""
     on_all_ranks = False
     """Whether all ranks of a program under MPI have this error."""
+    in_group = False
+    """Whether all ranks that share the slice have it, at the same place of their steps."""
 
     def __str__(self) -> str:
         return printable(super().__str__())

@@ -11,6 +11,7 @@ import numpy as np
 from petabatch.arguments import checked, whole_number
 from petabatch.errors import ArgumentError
 from petabatch.one_batch import points_named
+from petabatch.params import given
 from petabatch.results.in_memory import Recorded, ResultsInMemory
 from petabatch.simulator import Saved, Simulator
 from petabatch.spec.load import Loaded
@@ -74,6 +75,9 @@ def run(
 ) -> Result:
     """Run a network from start to end without files.
 
+    Under MPI, each rank runs all slices, unless `[parallel]` splits them: then those that share slices have
+    these, whole on each, and all ranks call it alike.
+
     Parameters
     ----------
     network
@@ -111,7 +115,9 @@ def run(
     """
     wanted = tuple(whole_number("at", step) for step in at)
     states: dict[int, dict[str, np.ndarray]] = {}
-    with Simulator(network, threads=threads, device=device, mpi=False) as sim:
+    loaded = Loaded(network) if isinstance(network, Network) else given(network)
+    mpi = None if loaded.network.parallel.split else False
+    with Simulator(loaded, threads=threads, device=device, mpi=mpi) as sim:
         if start is not None:
             sim.load(start)
         first, last = sim.n_steps, sim.network.run.length

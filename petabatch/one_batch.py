@@ -15,19 +15,14 @@ _NAMED = 5
 """Points that are named."""
 _WAVE = 64
 """Points of a wave in what is to be typed."""
+DESCRIBED = "one batch; a point that fails stops alone, unless the update of a layer raises an error"
+"""What `check` says of a sweep in one batch."""
 _IN_WAVES = f"sweep.wave = {_WAVE} makes the points in waves, where one with an error fails alone"
 
 
 def fail_alone(network: Network) -> bool:
-    """Return whether slices of a run fail alone: those of a sweep do, where each is on one rank."""
-    return network.sweep is not None and not network.parallel.split
-
-
-def described(network: Network) -> str:
-    """Return what `check` says of a sweep in one batch."""
-    if not fail_alone(network):
-        return "one batch; a point that fails ends the run, since ranks share slices"
-    return "one batch; a point that fails stops alone, unless the update of a layer raises an error"
+    """Return whether slices of a run fail alone: those of a sweep do."""
+    return network.sweep is not None
 
 
 @contextmanager
@@ -39,12 +34,12 @@ def points_named(network: Network, how: str = _IN_WAVES) -> Iterator[None]:
         if network.sweep is not None:
             points = sorted({number // network.run.batch for number in error.slices})
             if network.parallel.split:
-                how = "points fail alone where ranks do not share slices"
-            error.args = (f"{error}{_note(points)}\n    hint:     {how}", *error.args[1:])
+                how = "points whose updates raise an error fail alone where ranks do not share slices"
+            error.args = (f"{error}{note_of(points)}\n    hint:     {how}", *error.args[1:])
         raise
 
 
-def _note(points: Sequence[int]) -> str:
+def note_of(points: Sequence[int]) -> str:
     """Return the line that names the points that may have caused an error."""
     if not points:
         return ""

@@ -129,9 +129,8 @@ def first_state(loaded: Loaded, plan: Plan) -> State:
         state = State(plan.graph, plan.graph.variables, 0, 1)
         readers = open_images(plan, BlockingIO())
         log_notes(readers)
-        Start(state).fill(
-            {name: read for name, read in readers.items() if not plan.inputs[name].source.unfitted},
-            AllFeatures(plan),
+        Start(state, AllFeatures(plan)).fill(
+            {name: read for name, read in readers.items() if not plan.inputs[name].source.unfitted}
         )
         if loaded.network.evaluate is not None:
             with naming_evaluate(loaded.network):

@@ -310,7 +310,7 @@ class RunSession:
     def _latest(self, quantity: str) -> tuple[str, float] | None:
         """Return a probe and the latest value of its quantity, on rank 0; collective.
 
-        It is averaged over all slices that have not failed.
+        It is averaged over all slices that have not failed; what ranks with parts of a slice have adds up.
         """
         latest, state = self.engine.recorder.latest(quantity), self.engine.state
         failed = [number - state.lo for number in self.engine.failures]
@@ -318,4 +318,5 @@ class RunSession:
         if latest is None or parts is None:
             return None
         sound = np.concatenate(parts)
-        return (latest[0], float(sound.mean())) if sound.size else None
+        parts_of_slices = self.engine.features.group.size
+        return (latest[0], parts_of_slices * float(sound.mean())) if sound.size else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -199,11 +199,9 @@ def resume(
     ...
     petabatch.errors.AlreadyDone: ...: this run is already done: it has reached step ...
     """
-    parts = {
-        name: whole_number(name, count, 1)
-        for name, count in (("features", features), ("rows", rows))
-        if count is not None
-    }
+    for name, count in (("features", features), ("rows", rows)):
+        if count is not None:
+            whole_number(name, count, 1)
     with shown(quiet):
         comm = connected(mpi)
         directory: RunDirectory = comm.broadcast(RunDirectory.open(Path(path)) if comm.rank == 0 else None)
@@ -220,7 +218,8 @@ def resume(
                 comm.barrier()
                 with shared_errors(comm):
                     with _refusing():
-                        loaded = _reload(directory, device, parts, changed_input, objects)
+                        loaded = reloaded(directory, changed_input, objects)
+                        loaded = loaded.with_parts(features=features, rows=rows).on(device)
                     assert_same_software(comm, loaded)
                     if directory.in_waves:
                         resume_waves(directory, loaded, comm, changed_input, retry_failed, threads, quiet)
@@ -347,18 +346,3 @@ def _inputs_in_place() -> Iterator[None]:
     except InputFileError as error:
         problems = [replace(problem, message=f"{problem.message}{note}") for problem in error.problems]
         raise InputFileError(problems, error.file) from None
-
-
-def _reload(
-    directory: RunDirectory,
-    device: Literal["cpu", "gpu"] | None,
-    parts: Mapping[str, int],
-    changed_input: bool,
-    objects: Sequence[object],
-) -> Loaded:
-    """Return the network of an existing run, with another device or another split where they are given."""
-    loaded = reloaded(directory, changed_input, objects)
-    if parts:
-        parallel = loaded.network.parallel.model_copy(update={"batch": None, **parts})
-        loaded = replace(loaded, network=loaded.network.model_copy(update={"parallel": parallel}))
-    return loaded.on(device)

@@ -34,6 +34,8 @@ class Assembly:
     """Threads of each rank; by default `run.threads`, or the cores that the process may use."""
     device: Device | None = None
     """The GPU of this rank, None for the CPU."""
+    first: Assembly | None = None
+    """That of another network with as many parts, in whose place among the ranks this one is, if any."""
 
     @classmethod
     def of(
@@ -86,17 +88,21 @@ class Assembly:
     def with_numbers(self, network: Network) -> Assembly:
         """Return the assembly of the network with other numbers; raises ParamsError when it is invalid."""
         limits = None if self.device is None else self.device.limits
-        return replace(self, plan=schedule(build(network), limits))
+        return replace(self, plan=schedule(build(network), limits), first=self.first or self)
 
     @lazy_property
     def place(self) -> Grid:
         """The place of this rank among those with other slices and other parts of them; collective."""
+        if self.first is not None:
+            return self.first.place
         parallel = self.network.parallel
         return grid(self.comm, parallel.batch, parallel.parts, parallel.names)
 
     @lazy_property
     def features(self) -> Features:
         """What this rank has of its slices; collective."""
+        if self.first is not None:
+            return self.first.features.of(self.plan)
         rows, split = self.network.parallel.rows > 1, self.network.parallel.features > 1
         if rows:
             return GridSplit.at(self.place, self.plan) if split else RowSplit(self.plan, self.place)

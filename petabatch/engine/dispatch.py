@@ -91,7 +91,8 @@ class Dispatch:
                 with self._backend.holding(group.lanes):
                     group.run(step, last)
             except BaseException:
-                waiting.clear()
+                if not self._in_order:  # else other ranks wait for what is left, and come to the same error
+                    waiting.clear()
                 raise
             if last < stop:
                 waiting.append((group, last))

@@ -10,15 +10,16 @@ for each block up to the next sync event:
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from functools import partial
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from petabatch.arguments import whole_number
+from petabatch.engine.agreement import agreed
 from petabatch.engine.backend import Backend, Host
 from petabatch.engine.clock import Clock
 from petabatch.engine.dispatch import Dispatch
@@ -35,7 +36,7 @@ from petabatch.engine.state import State
 from petabatch.engine.steppers import StepperMaker
 from petabatch.engine.updates import Updates
 from petabatch.engine.warm_up import WarmUp
-from petabatch.errors import NonFiniteError
+from petabatch.errors import NonFiniteError, PetabatchError
 from petabatch.kernels.cuda.device import Device
 from petabatch.network.over_time import knots
 from petabatch.network.plan import Plan
@@ -151,8 +152,8 @@ class Engine:
 
         Raises what `Start.fill` does, or the error of a slice if no slice of any rank has a first image.
         """
-        start = Start(self.state, self.plan.tolerant)
-        start.fill(self.readers, self.features)
+        start = Start(self.state, self.features, self.plan.tolerant)
+        start.fill(self.readers)
         if self.plan.tolerant:
             failed = self.comm.gather(len(start.failures))
             everywhere: int = self.comm.broadcast(sum(failed or ()))
@@ -259,18 +260,26 @@ class Engine:
     def _keep_finite(self) -> None:
         """Keep the state of all slices that are finite: some may not be in another run's checkpoint."""
         count = self.state.hi - self.state.lo
-        try:
-            self._keep(slice(0, count))
-        except NonFiniteError:
-            for place in range(count):
-                with suppress(NonFiniteError):
-                    self._keep(slice(place, place + 1))
+        lanes = [slice(0, count)]
+        errors = self._not_finite(lanes)
+        if errors != [None]:
+            lanes = [slice(place, place + 1) for place in range(count)]
+            errors = self._not_finite(lanes)
+        for lane, error in zip(lanes, errors, strict=True):
+            if error is None:
+                LastFinite(self.state.lane(lane)).keep(self.step)
 
-    def _keep(self, lanes: slice) -> None:
-        """Keep the state of these local slices; raises NonFiniteError where one is not finite."""
-        own, slices = self.state.lane(lanes), range(self.state.lo, self.state.hi)[lanes]
-        Watch(self.plan, own, slices).check(self.step)
-        LastFinite(own).keep(self.step)
+    def _not_finite(self, lanes: Sequence[slice]) -> Sequence[PetabatchError | None]:
+        """Return the errors of local slices that are not finite; collective."""
+        slices = range(self.state.lo, self.state.hi)
+        errors = list[PetabatchError | None]()
+        for lane in lanes:
+            try:
+                Watch(self.plan, self.state.lane(lane), slices[lane]).check(self.step)
+                errors.append(None)
+            except NonFiniteError as error:
+                errors.append(error)
+        return agreed(errors, self.features.group, 0)
 
     @contextmanager
     def computing(self) -> Iterator[None]:

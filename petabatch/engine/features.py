@@ -93,8 +93,17 @@ class Features(Protocol):
     def whole(self, arrays: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
         """Return the whole arrays, on ranks that write; collective."""
 
-    def records(self, records: Sequence[Record]) -> Sequence[Record]:
-        """Return what was recorded of whole slices, on ranks that write; collective."""
+    def everywhere(self, arrays: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
+        """Return the whole arrays, on all ranks of the group; collective."""
+
+    def layer(self, name: str, part: Array, tag: int) -> Array:
+        """Return a whole layer, `[lanes, ny, nx, nf]`, from the parts of all ranks; collective."""
+
+    def part_of_layer(self, name: str, whole: Array) -> Array:
+        """Return this rank's part of a layer, `[lanes, ny, nx, nf]`."""
+
+    def records(self, records: Sequence[Record], tag: int = 0) -> Sequence[Record]:
+        """Return what was recorded of whole slices, on ranks that write; collective for each `tag`."""
 
 
 class AllFeatures:
@@ -170,6 +179,18 @@ class AllFeatures:
         """Return them as they are."""
         return arrays
 
-    def records(self, records: Sequence[Record]) -> Sequence[Record]:
+    def everywhere(self, arrays: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
+        """Return them as they are."""
+        return arrays
+
+    def layer(self, name: str, part: Array, tag: int) -> Array:
+        """Return the layer, which is whole."""
+        return part
+
+    def part_of_layer(self, name: str, whole: Array) -> Array:
+        """Return the layer, which is whole."""
+        return whole
+
+    def records(self, records: Sequence[Record], tag: int = 0) -> Sequence[Record]:
         """Return them as they are."""
         return records

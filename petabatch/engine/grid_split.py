@@ -116,6 +116,21 @@ class GridSplit:
         """Return on ranks that write the whole arrays; collective."""
         return self._rows.whole(self._features.whole(arrays))
 
-    def records(self, records: Sequence[Record]) -> Sequence[Record]:
-        """Return on ranks that write what was recorded of whole slices, else nothing; collective."""
-        return self._rows.records(self._features.records(records))
+    def everywhere(self, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Return the whole arrays, on all ranks of the group; collective."""
+        return self._rows.everywhere(self._features.everywhere(arrays))
+
+    def layer(self, name: str, part: Array, tag: int) -> Array:
+        """Return a whole layer, `[lanes, ny, nx, nf]`, from the parts of all ranks; collective."""
+        return self._rows.layer(name, self._features.layer(name, part, tag), tag)
+
+    def part_of_layer(self, name: str, whole: Array) -> Array:
+        """Return this rank's part of a layer, `[lanes, ny, nx, nf]`."""
+        return self._features.part_of_layer(name, self._rows.part_of_layer(name, whole))
+
+    def records(self, records: Sequence[Record], tag: int = 0) -> Sequence[Record]:
+        """Return on ranks that write what was recorded of whole slices, else nothing.
+
+        Collective for each `tag`.
+        """
+        return self._rows.records(self._features.records(records, tag), tag)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 
 import numpy as np
 
+from petabatch.engine.agreement import agreed, agreeing
 from petabatch.engine.backend import Backend
 from petabatch.engine.failure import OF_A_SLICE, Failure
 from petabatch.engine.finite import Watch
@@ -14,6 +15,7 @@ from petabatch.engine.last_finite import LastFinite
 from petabatch.engine.observer import Observer
 from petabatch.engine.observers import neighbouring, observers
 from petabatch.engine.steppers import Stepper
+from petabatch.errors import NonFiniteError, PetabatchError
 from petabatch.variable import Array
 
 
@@ -41,6 +43,8 @@ class Group:
         self._observed: Sequence[Lane] | None = None
         self._observers: Sequence[Observer] = []
         """Lanes that were recorded last, and what observes them."""
+        self._ranks = lanes[0].features.group
+        """Those that share the slices: one that fails on some of them fails on all."""
         self._quiet = range(0)
         """Steps that were reached or passed after the last event, up to the next one, its stop."""
 
@@ -82,11 +86,27 @@ class Group:
         measure = self.all[0].clock.measure
         if any(update.due(step) for update in self.all[0].plan.weight_updates):
             with measure("learning"):
-                for lane in self._sound:
-                    _try(lane, lane.learning.learn, step)
+                self._learn(step)
         if any(lane.observer.due(step) for lane in self._different):
             with measure("probes and output"):
                 self.record(step)
+
+    def _learn(self, step: int) -> None:
+        """Learn from a step; what a rule raises on some of the ranks that share a slice ends the run.
+
+        Others may be waiting for its messages. Whether weights are finite is seen after all of these.
+        """
+        kinds = OF_A_SLICE if self._ranks.size == 1 else (NonFiniteError,)
+        sound = self._sound
+        self._stop([_error(lane.learning.learn, step, kinds) for lane in sound], sound, step)
+
+    def _stop(self, errors: Sequence[PetabatchError | None], lanes: Sequence[Lane], step: int) -> None:
+        """Stop the lanes that have an error on any rank that shares them, or raise it."""
+        for lane, error in zip(lanes, agreed(errors, self._ranks, self.lanes.start), strict=True):
+            if error is not None:
+                if not lane.plan.tolerant:
+                    raise error
+                lane.stop(Failure.of(error, step))
 
     def record(self, step: int) -> None:
         """Record what is due at the end of a step, of slices that have not stopped."""
@@ -103,7 +123,8 @@ class Group:
                 if not others:
                     first.stop(Failure.of(error, step))
                 for lane in (first, *others) if others else ():  # together, no event has been recorded
-                    _try(lane, lane.observer.record, step)
+                    if (found := _error(lane.observer.record, step)) is not None:
+                        lane.stop(Failure.of(found, step))
 
     def _check(self, step: int) -> None:
         """Raise NonFiniteError, or stop the slice, when a variable is not finite.
@@ -119,14 +140,16 @@ class Group:
             for lane in self.all:
                 lane.stepper.materialise()
         if not self.all[0].plan.tolerant:
-            for watch in self._watches:
-                watch.check(step)
+            with agreeing(self._ranks, self.lanes.start):
+                for watch in self._watches:
+                    watch.check(step)
         elif step % self.all[0].ctx.display and step < self.all[0].plan.length:
             return  # other sync events depend on the batch; the step at which a slice stops must not
         else:
-            if not all(watch.finite(step) for watch in self._watches):
-                for lane in self._sound:
-                    _try(lane, _watch([lane]).check, step)
+            sound, finite = self._sound, all(watch.finite(step) for watch in self._watches)
+            if not finite or self._ranks.size > 1:
+                errors = [None if finite else _error(_watch([lane]).check, step) for lane in sound]
+                self._stop(errors, sound, step)
             for kept in self._kept if step < self.all[0].plan.length else ():
                 kept.keep(step)
 
@@ -151,8 +174,8 @@ class Group:
             self._arrange()  # values may have made programs differ in more than numbers
         if any(lane.images.new_at(step + 1) for lane in self._different):
             with self.all[0].clock.measure("input"):
-                for lane in self._sound:
-                    _try(lane, lane.show, step + 1)
+                sound = self._sound
+                self._stop([_error(lane.show, step + 1) for lane in sound], sound, step + 1)
 
     def _advance(self, first: int, last: int) -> None:
         paused = set(self.all).difference(self._sound) if self.all[0].plan.tolerant else set()
@@ -171,14 +194,15 @@ class Group:
                 lane.moved(first, last)
 
 
-def _try(lane: Lane, call: Callable[[int], None], step: int) -> None:
-    """Make a call of a step for a lane, which stops if it fails and the plan is tolerant."""
+def _error(
+    call: Callable[[int], None], step: int, kinds: tuple[type[PetabatchError], ...] = OF_A_SLICE
+) -> PetabatchError | None:
+    """Make a call of a step for a slice; return the error of one of these kinds that it raises."""
     try:
         call(step)
-    except OF_A_SLICE as error:
-        if not lane.plan.tolerant:
-            raise
-        lane.stop(Failure.of(error, step))
+    except kinds as error:
+        return error
+    return None
 
 
 def _steps(lanes: Sequence[Lane], first: int, last: int) -> None:

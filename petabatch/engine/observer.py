@@ -135,7 +135,7 @@ class Observer:
         """Return the `total` of a probe at the end of `step`, `[lanes]`, the same on all ranks of a group."""
         features, weights = self.signals.features, self.stepper.probes.energies.get(probe)
         if features.group.size == 1 or weights is None:
-            return self._agreed(host(self.measure(probe, step)["total"]))
+            return self.quantity(probe, "total", step)
         mine = np.atleast_1d(self.stepper.sums(step) @ np.array(weights))
         total = np.empty_like(mine)
         features.add_shares(mine, total, self.lanes.start)
@@ -145,11 +145,14 @@ class Observer:
         """Return the relative duality gap that says whether a slice may rest, `[lanes]`, as `energy` does."""
         probe = certificate(self.plan.graph.network)
         assert probe is not None
-        return self._agreed(host(self.measure(probe, step)[QUANTITY]))
+        return self.quantity(probe, QUANTITY, step)
 
-    def _agreed(self, measured: np.ndarray) -> np.ndarray:
-        """Return what one of the ranks that share slices has measured: others may round it differently."""
-        features = self.signals.features
+    def quantity(self, probe: str, name: str, step: int) -> np.ndarray:
+        """Return what a probe measures at the end of `step`, `[lanes]`, the same on all ranks of a group.
+
+        It is what one of them has measured: others may round it differently. Collective for each lane.
+        """
+        measured, features = host(self.measure(probe, step)[name]), self.signals.features
         if features.group.size == 1:
             return measured
         mine = np.ascontiguousarray(measured) if features.writes else np.zeros_like(measured)

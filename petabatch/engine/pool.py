@@ -2,15 +2,20 @@
 
 A slot is the place of a few slices on one thread, or of many on a GPU. Slots do not wait for each other: each
 slice is advanced from its own step 0 to the last, as it is in a run of all slices, and with the same bits.
+Where ranks share slices, each slot of the first of them tells the same slot of the others what comes next.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from queue import Empty, SimpleQueue
+
+import numpy as np
 
 from petabatch.engine.engine import Engine
 from petabatch.engine.failure import OF_A_SLICE, Failure
@@ -47,6 +52,7 @@ class Pool:
         self._engine, self._stopping = engine, threading.Event()
         self._shared: Sequence[Record] = ()
         self._slots = engine.backend.slots(size)
+        self._size, self._group = size, engine.features.group
 
     def run(
         self, waiting: Iterator[Sequence[int]], stopped: Callable[[], bool] = lambda: False
@@ -54,6 +60,7 @@ class Pool:
         """Advance slices that come in parts of at most a slot; yield them as they are done, in any order.
 
         A part is taken from `waiting` on this thread, one for each slot ahead. Raises Stopped when `stopped`.
+        Of ranks that share slices, the first is asked what waits, and has what is recorded.
         """
         ahead: SimpleQueue[Sequence[int] | None] = SimpleQueue()
         done: SimpleQueue[Sequence[Made] | BaseException] = SimpleQueue()
@@ -63,6 +70,9 @@ class Pool:
             self._record_shared()
             workers = [threads.submit(self._work, slot, ahead, done) for slot in self._slots]
             try:
+                if self._group.rank > 0:
+                    self._follow(workers, done, stopped)
+                    return
                 left = sum(self._put(waiting, ahead) for _ in range(2 * len(workers)))
                 while left:
                     if stopped():
@@ -79,6 +89,24 @@ class Pool:
                 self._stopping.set()
                 for _ in workers:
                     ahead.put(None)
+
+    def _follow(
+        self,
+        workers: Sequence[Future[None]],
+        done: SimpleQueue[Sequence[Made] | BaseException],
+        stopped: Callable[[], bool],
+    ) -> None:
+        """Wait until slots are told that there is nothing more; raises the error of one."""
+        ended = False
+        while not ended:
+            ended = all(worker.done() for worker in workers)
+            if stopped():
+                self._stopping.set()
+            with suppress(Empty):
+                while True:
+                    found = done.get(timeout=_POLL)
+                    if isinstance(found, BaseException):
+                        raise found
 
     def _put(self, waiting: Iterator[Sequence[int]], ahead: SimpleQueue[Sequence[int] | None]) -> int:
         """Take a part that waits, if there is one; return how many."""
@@ -99,25 +127,47 @@ class Pool:
         """Advance slices in a slot, until there are no more."""
         clock = self._engine.lanes[slot.start].clock
         while True:
-            with clock.measure(WAITING):
-                numbers = ahead.get()
-            if numbers is None or self._stopping.is_set():
-                return
             try:
+                with clock.measure(WAITING):
+                    numbers = self._next(slot, ahead)
+                if numbers is None:
+                    return
                 size = len(slot)  # of the last slot, it may be less than that of a part
                 parts = (numbers[first : first + size] for first in range(0, len(numbers), size))
                 done.put([made for part in parts for made in self._advanced(slot, part)])
-            except Stopped:
-                return
             except BaseException as error:
                 done.put(error)
                 return
+
+    def _next(self, slot: range, ahead: SimpleQueue[Sequence[int] | None]) -> Sequence[int] | None:
+        """Return what a slot advances next, on all ranks that share slices; None if there is nothing."""
+        group, told = self._group, np.full(self._size + 1, -1)
+        if group.rank > 0:
+            group.exchange({}, {0: told}, slot.start)
+            count, *found = told.tolist()
+            return found[:count] if count >= 0 else None
+        numbers = ahead.get()
+        if self._stopping.is_set():
+            numbers = None
+        if numbers is not None:
+            told[: len(numbers) + 1] = len(numbers), *numbers
+        group.exchange(dict.fromkeys(range(1, group.size), told), {}, slot.start)
+        return numbers
+
+    def _stops(self, slot: range) -> bool:
+        """Return whether a slot is to stop, on any rank that shares its slices: then on all of them."""
+        mine = np.array([self._stopping.is_set()], np.int64)
+        self._group.add_parts(mine, everywhere := np.empty_like(mine), slot.start)
+        return bool(everywhere[0])
 
     def _advanced(self, slot: range, numbers: Sequence[int]) -> Iterator[Made]:
         """Advance slices together; where one raises, in parts, until it is known which."""
         try:
             yield self._together(slot, numbers)
         except OF_A_SLICE as error:
+            if self._group.size > 1 and not error.in_group:  # others are waiting for this rank
+                error.slices = numbers
+                raise
             if len(numbers) == 1:
                 yield Made(numbers, (), (Failure.of(error, 0),))
                 return
@@ -137,7 +187,7 @@ class Pool:
             here, slices = slice(place, place + 1), range(number, number + 1)
             state = engine.state.seated(here, slices)
             state.clear()
-            Start(state).fill_slices(images)
+            Start(state, engine.features, tag=slot.start).fill_slices(images)
             lanes.append(engine.lane(here, slices, engine.lanes[place].clock))
         engine.backend.seated()
         group = Group(lanes)
@@ -148,17 +198,19 @@ class Pool:
             group.record(0)
             step = 0
             while step < plan.length:
-                if self._stopping.is_set():
+                if self._stops(slot):
                     raise Stopped
                 last = plan.next_sync(step)
                 group.run(step, last)
                 step = last
         engine.recorder.close()
-        records = [Record(one.stream, one.steps, one.values.copy()) for one in columns]
+        mine = [Record(one.stream, one.steps, one.values.copy()) for one in columns]
+        records = engine.features.records(mine, slot.start)
         return Made(numbers, [*self._shared, *records], [lane.failure for lane in lanes])
 
     def _record_shared(self) -> None:
         """Record what all slices share; it does not change."""
         engine, length = self._engine, self._engine.plan.length
         engine.record_shared(1, length)
-        self._shared = [one for one in engine.recorder.take(length) if not one.stream.batched]
+        shared = [one for one in engine.recorder.take(length) if not one.stream.batched]
+        self._shared = engine.features.records(shared)

@@ -19,7 +19,8 @@ from petabatch.engine.recorder import Record
 from petabatch.geometry import Patches
 from petabatch.network.graph import Graph
 from petabatch.network.method import of_part
-from petabatch.network.plan import Plan, schedule
+from petabatch.network.plan import Plan
+from petabatch.network.recordings import recordings_of
 from petabatch.parallel.comm import Comm, Serial
 from petabatch.spec.compiled import Term
 from petabatch.spec.parts import Connection, Reading
@@ -68,14 +69,12 @@ class Split(ABC):
         self.layers = layers
         self.whole_plan = whole
         self.writes = group.rank == 0
-        part = schedule(own)
         # What depends on sizes is that of the whole, so that all ranks meet at the same steps and keep the
         # same arrays.
         outermost = whole.whole or whole
-        method = of_part(whole.method, part.graph)
-        self.plan = replace(
-            part, flush=whole.flush, block=whole.block, stops=whole.stops, method=method, whole=outermost
-        )
+        method = of_part(whole.method, own)
+        recordings = tuple(recordings_of(own))
+        self.plan = replace(whole, graph=own, method=method, recordings=recordings, whole=outermost)
         self.together = method.by_layers
         streams = {recording.stream.path: recording.stream for recording in whole.recordings}
         self._streams = {r.stream.path: (streams[r.stream.path], r.stream) for r in self.plan.recordings}
@@ -153,9 +152,22 @@ class Split(ABC):
         return module_of(activity).ascontiguousarray(cut.part(activity, self.group.rank))
 
     def layer(self, name: str, part: Array, tag: int) -> Array:
-        """Return a whole layer, `[lanes, ny, nx, nf]`, from the parts of all ranks; collective."""
+        """Return a whole layer, `[lanes, ny, nx, nf]`, from the parts of all ranks; collective.
+
+        It may be an image with the margin around it, of which the parts overlap.
+        """
         cut = self._layer_cuts[name]
-        return part if cut is None or cut.axis >= part.ndim - 1 else self._whole_of(part, cut, tag)
+        if cut is None or cut.axis >= part.ndim - 1:
+            return part
+        return self._whole_of(part, cut._replace(length=part.shape[cut.axis + 1]), tag)
+
+    def part_of_layer(self, name: str, whole: Array) -> Array:
+        """Return this rank's part of a layer, `[lanes, ny, nx, nf]`, or of an image with a margin."""
+        cut, ranks = self._layer_cuts[name], self.group.size
+        if cut is None:
+            return whole
+        length = whole.shape[cut.axis + 1] - (ranks - 1) * cut.step
+        return cut._replace(length=length).part(whole, self.group.rank)
 
     @contextmanager
     def all_of(
@@ -198,28 +210,44 @@ class Split(ABC):
 
     def whole(self, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Return on the first rank of the group the whole arrays; collective."""
-        return {key: self._join(array, self._cuts[key]) for key, array in arrays.items()}
+        return {key: self._join(array, self._cuts[key], 0) for key, array in arrays.items()}
 
-    def records(self, records: Sequence[Record]) -> list[Record]:
+    def everywhere(self, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Return the whole arrays, on all ranks of the group; collective."""
+        cuts = {key: self._cuts[key] for key in arrays}
+        return {
+            key: array if (cut := cuts[key]) is None else self._whole_of(array, cut, 0)
+            for key, array in arrays.items()
+        }
+
+    def records(self, records: Sequence[Record], tag: int = 0) -> list[Record]:
         """Return on the first rank of the group what was recorded of whole slices, else nothing.
 
-        Collective.
+        Collective for each `tag`.
         """
         found = []
         for record in records:
             whole, part = self._streams[record.stream.path]
             if record.stream.path.startswith("probes/"):
-                values = self.group.sum_in_order(np.ascontiguousarray(record.values))
+                mine = np.ascontiguousarray(record.values)
+                with np.errstate(invalid="ignore"):  # of slices that fail
+                    self.group.add_parts(mine, values := np.empty_like(mine), tag)
             else:
-                values = self._join(record.values, _cut(whole.shape, part.shape, self.group.size))
+                values = self._join(record.values, _cut(whole.shape, part.shape, self.group.size), tag)
             found.append(Record(whole, record.steps, values))
         return found if self.group.rank == 0 else []
 
-    def _join(self, array: np.ndarray, cut: Cut | None) -> np.ndarray:
+    def _join(self, array: np.ndarray, cut: Cut | None, tag: int) -> np.ndarray:
+        """Return on the first rank of the group an array from the parts of all; collective for each `tag`."""
         if cut is None:
             return array
-        parts = self.group.gather(array)
-        return array if parts is None else cut.join(parts)
+        mine, group = np.ascontiguousarray(array), self.group
+        if group.rank > 0:
+            group.exchange({0: mine}, {}, tag)
+            return array
+        parts = [mine, *(np.empty_like(mine) for _ in range(1, group.size))]
+        group.exchange({}, dict(enumerate(parts[1:], 1)), tag)
+        return cut.join(parts)
 
 
 class Portion(Initial):

@@ -7,6 +7,7 @@ from typing import Literal
 
 import numpy as np
 
+from petabatch.engine.agreement import agreed
 from petabatch.engine.failure import OF_A_SLICE, Failure
 from petabatch.engine.features import Features
 from petabatch.engine.finite import assert_finite
@@ -31,17 +32,21 @@ Readers = Mapping[str, Callable[[int, int], np.ndarray]]
 class Start:
     """What a state begins with."""
 
-    def __init__(self, state: State, tolerant: bool = False) -> None:
-        """Fill a state; where it is `tolerant`, slices without a first image fail."""
+    def __init__(self, state: State, features: Features, tolerant: bool = False, tag: int = 0) -> None:
+        """Fill a state; where it is `tolerant`, slices without a first image fail.
+
+        Ranks that share the slices meet for each `tag`: one that fails on some of them fails on all.
+        """
         self._state, self._arrays, self._lo = state, state.arrays, state.lo
-        self._tolerant = tolerant
+        self._features, self._tolerant, self._tag = features, tolerant, tag
         self.failures: dict[int, Failure] = {}
         """Slices that have failed, by their number."""
         self.error: PetabatchError | None = None
         """That of one of them."""
+        self._without_image: dict[int, PetabatchError] = {}
         self._graph, self._network = state.graph, state.graph.network
 
-    def fill(self, readers: Readers, features: Features) -> None:
+    def fill(self, readers: Readers) -> None:
         """Fill the state of step 0: weights, first images, membrane potentials and their activity.
 
         Raises InputFileError with everything that cannot be used of what the network names, NonFiniteError
@@ -60,12 +65,28 @@ class Start:
         problems += self._start_synapses("network")
         if problems:
             raise InputFileError(problems)
-        normalise(self._graph, features, self._arrays, np)
+        normalise(self._graph, self._features, self._arrays, np)
         self._state.refresh()
         self.fill_slices(readers)
 
     def fill_slices(self, readers: Readers) -> None:
         """Fill layers, and synapses of each slice, from initial values; raises the same errors."""
+        error: PetabatchError | None = None
+        try:
+            self._fill_layers(readers)
+        except OF_A_SLICE as raised:
+            error = raised
+        slices = range(self._lo, self._state.hi)
+        mine = [error, *(self._without_image.get(number) for number in slices)]
+        error, *others = agreed(mine, self._features.group, self._tag)
+        if error is not None:
+            raise error
+        for number, found in zip(slices, others, strict=True):
+            if found is not None:
+                self.failures[number], self.error = Failure.of(found, 0), self.error or found
+
+    def _fill_layers(self, readers: Readers) -> None:
+        """Fill layers, and synapses of each slice; raises the errors of this rank."""
         problems = self._start_synapses("slice")
         for name, layer in self._network.layers.items():
             if f"layers/{name}/A" not in self._arrays:
@@ -103,7 +124,7 @@ class Start:
                 if not tolerant:
                     raise
                 mine[...] = 0
-                self.failures[number], self.error = Failure.of(error, 0), error
+                self._without_image[number] = self.error = error
 
     def _start_rule(self, name: str, owner: WeightOwner) -> list[Problem]:
         """Initialise variables of a learning rule; return what is wrong with the files that are read."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from petabatch.engine.agreement import agreeing
 from petabatch.engine.features import Features
 from petabatch.engine.finite import changed_by_updates
 from petabatch.engine.reduction import Exact, Overlapped, Reduction
@@ -52,22 +53,29 @@ class Updates:
         due = {index: group for index, group in enumerate(self.groups) if group[0].due(step)}
         changed = set()
         for index, group in due.items():
-            try:
-                sums = self._sums(index, group, step)
-            except NonFiniteError as error:
-                raise NonFiniteError(f"{error}, in the update of step {step}{self._layers(group)}") from None
+            with agreeing(self.features.group, 0):
+                sums = self._finite_sums(index, group, step)
             for schedule in group if sums else ():
                 self._change(schedule, step, sums)
                 changed.add(schedule.name)
         if changed:
-            for name in normalise(self.plan.graph, self.features, self.state.arrays, np, changed):
-                self.state.assert_finite(
-                    step, changed_by_updates(name, self.state.arrays, self.plan.variables)
-                )
+            names = normalise(self.plan.graph, self.features, self.state.arrays, np, changed)
+            with agreeing(self.features.group, 0):
+                for name in names:
+                    self.state.assert_finite(
+                        step, changed_by_updates(name, self.state.arrays, self.plan.variables)
+                    )
         for group in due.values():
             if self.run.verify and (group[0].update(step) + 1) % self.run.verify == 0:
                 self._verify(group)
         self.state.refresh()
+
+    def _finite_sums(self, index: int, group: Sequence[UpdateSchedule], step: int) -> Mapping[str, Array]:
+        """Return the sums to apply now; raises NonFiniteError."""
+        try:
+            return self._sums(index, group, step)
+        except NonFiniteError as error:
+            raise NonFiniteError(f"{error}, in the update of step {step}{self._layers(group)}") from None
 
     def _sums(self, index: int, group: Sequence[UpdateSchedule], step: int) -> Mapping[str, Array]:
         """Return the sums to apply now."""

@@ -11,15 +11,6 @@ def check_pool(network: Network, problems: list[Problem]) -> None:
     """Check that each slice can be advanced from its first step to its last whenever a slot is free."""
     if not network.run.pool:
         return
-    if network.parallel.split:
-        problems.append(
-            Problem(
-                "run.pool",
-                "a rank takes a slice when it is free, and those that share slices do not agree on one",
-                found=network.parallel.split,
-                expected="parallel.features = 1, parallel.rows = 1",
-            )
-        )
     if network.parallel.batch is not None:
         problems.append(
             Problem(

@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from petabatch.errors import PetabatchError
 from petabatch.parallel.comm import Comm
 
+_PATIENCE = 10
+"""Seconds for which a rank with an error waits for those that share its slices, and for its messages."""
 
-def agreed(comm: Comm) -> AbstractContextManager[None]:
-    """Raise an error at the end of the block on all ranks where one has raised one in it; collective."""
-    return nullcontext() if comm.size == 1 else _agreed(comm)
+
+def agreed(comm: Comm, shares: bool = False) -> AbstractContextManager[None]:
+    """Raise an error at the end of the block on all ranks where one has raised one in it; collective.
+
+    Where ranks share slices, others may be waiting for a message of the one that has raised it: they do not
+    come. It is then raised on this rank alone, and ends the program.
+    """
+    return nullcontext() if comm.size == 1 else _agreed(comm, shares)
 
 
 @contextmanager
-def _agreed(comm: Comm) -> Iterator[None]:
+def _agreed(comm: Comm, shares: bool) -> Iterator[None]:
     error: BaseException | None = None
     try:
         yield
     except BaseException as raised:
         error = raised
+    if shares:
+        alone = error is not None and not getattr(error, "in_group", False)
+        if not comm.agree(0, _PATIENCE if alone else math.inf) and error is not None:
+            raise error
     if comm.any(int(error is not None)):
         told = comm.gather(None if error is None else f"{type(error).__name__}: {error}")
         rank, text = comm.broadcast(None if told is None else _first(told))

@@ -69,7 +69,7 @@ class Opened:
         before = self.running
         before.engine.collect()
         with self._engine_with(numbers.changed(self.network, path, value)) as after:
-            initial, mine = after.engine.state.saved(), before.engine.state.saved()
+            initial, mine = after.saved(), before.saved()
             added = {key: initial[key] for key in initial.keys() - mine.keys() - lazy_codes.keys(initial)}
             after.resume(before.step, {**added, **mine}, before.shown)
             after.state_changed()  # lazily evaluated codes start from V: what is kept is of before

@@ -12,7 +12,6 @@ from petabatch.arguments import checked
 from petabatch.errors import MISSING, ArgumentError, UnknownName, did_you_mean
 from petabatch.simulator import numbers
 from petabatch.simulator.state_array import StateArray, assigned
-from petabatch.variable import host
 
 if TYPE_CHECKING:
     from petabatch.simulator.simulator import Simulator
@@ -96,8 +95,9 @@ class Part(ABC, Mapping[str, Any]):
             hint = hint or did_you_mean(name, self.arrays) or self._elsewhere(name)
             raise self._unknown(f"no array {name}", self.arrays, hint)
         mine = np.array(self[name])
-        whole = self._simulator._comm.gather(mine if self._batched(name) else None)
-        found: np.ndarray = self._simulator._comm.broadcast(
+        others = self._simulator._engine.comm
+        whole = others.gather(mine if self._batched(name) else None)
+        found: np.ndarray = others.broadcast(
             None if whole is None else np.concatenate(whole) if whole[0] is not None else mine
         )
         return found
@@ -142,21 +142,19 @@ class StatePart(Part):
         return tuple(found)
 
     def _read(self, name: str) -> np.ndarray:
-        engine = self._simulator._engine
-        engine.collect()
+        self._simulator._engine.collect()
         array, place = self._array(name)
         found: np.ndarray = array[place].copy()
         return found
 
     def _write(self, name: str, key: Any, value: Any) -> np.ndarray:
-        engine = self._simulator._engine
-        path = self._path(name)
-        engine.collect()
+        live, path = self._simulator._live, self._path(name)
+        live.engine.collect()
         array, place = self._array(name)
-        variable = engine.state.variables[self._key(name)]
+        variable = live.engine.state.variables[self._key(name)]
         values = assigned(path, array[place], key, value, variable.infinite)
         array[place] = values
-        self._simulator._live.state_changed()
+        live.assign(self._key(name), array)
         self._simulator._opened.note(path)
         return values
 
@@ -166,9 +164,9 @@ class StatePart(Part):
         return f"{prefix}/A" if name == HISTORY and not declared else f"{prefix}/{name}"
 
     def _array(self, name: str) -> tuple[np.ndarray, Any]:
-        """Return an array of the state, and what of it `name` is."""
+        """Return a whole array of the state, and what of it `name` is."""
         engine, key = self._simulator._engine, self._key(name)
-        array: np.ndarray = engine.state.arrays[key]
+        array = self._simulator._live.whole(key)
         if self.kind != "layers" or not key.endswith("/A"):
             return array, ...
         depth = array.shape[1]
@@ -196,7 +194,7 @@ class ProbePart(Part):
         for group in engine.dispatch.groups:
             with engine.backend.holding(group.lanes):
                 found += [
-                    (lane.lanes.start, host(lane.observer.measure(self.name, engine.step)[name]))
+                    (lane.lanes.start, lane.observer.quantity(self.name, name, engine.step))
                     for lane in group.all
                 ]
         return np.concatenate([values for _, values in sorted(found, key=lambda one: one[0])])

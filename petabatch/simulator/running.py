@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from petabatch.assembly import open_engine, open_evaluation
 from petabatch.engine.assembly import Assembly
 from petabatch.engine.finite import assert_finite, watched
+from petabatch.engine.image_sizes import shape_of
 from petabatch.engine.images import Instead, files_shown
 from petabatch.logs import shown
 from petabatch.network import lazy_codes
@@ -51,7 +52,8 @@ class Running:
             for key in self.engine.state.saved()
             if not key.startswith("connections/") or key.split("/")[1] in plastic or key.endswith("/pending")
         ]
-        again = not self._live and self.engine.comm.size == 1
+        self._comm, self._shares = assembly.comm, self.engine.features.group.size > 1
+        again = not self._live and self._comm.size == 1
         self._sync = 0, 0
         """A step, and that at whose end slices meet next."""
         self.undo: Undo | None = Undo(self.engine, changing, again)
@@ -84,14 +86,14 @@ class Running:
             self._started = True
         if self._records.began is None:
             self._records.began = self.step
-        with agreed(engine.comm):
+        with self.agreed():
             self._ask_sources()
         first, undo = self.step, self.undo
         if undo is not None:
             undo.keep()
         try:
             with engine.computing():
-                with agreed(engine.comm):
+                with self.agreed():
                     engine.advance_lanes(stop)
                 engine.meet(stop)
             if self._evaluation is not None:
@@ -103,15 +105,44 @@ class Running:
         if stop % engine.plan.flush == 0:
             self.keep()
 
+    def agreed(self) -> AbstractContextManager[None]:
+        """Raise an error at the end of the block on all ranks where one has raised one in it; collective."""
+        return agreed(self._comm, self._shares)
+
     def state_changed(self) -> None:
         """Go on from the arrays of the state as they were changed, after `Engine.collect`."""
         self.engine.state_changed()
         self._forget()
 
+    def whole(self, key: str) -> np.ndarray:
+        """Return an array of the slices of this rank, after `Engine.collect`; collective.
+
+        It is the state's own if no other rank has a part of it.
+        """
+        return self.engine.features.everywhere({key: self.engine.state.arrays[key]})[key]
+
+    def assign(self, key: str, whole: np.ndarray) -> None:
+        """Go on with what has become of such an array, the same on all ranks that share the slices."""
+        mine, part = self.engine.state.arrays[key], self.engine.features.part({key: whole})[key]
+        if part is not mine:
+            mine[...] = part
+        self.state_changed()
+
+    def image_shape(self, layer: str) -> tuple[int, int, int]:
+        """Return the shape of an image of an input layer, with its margin."""
+        plan = self.engine.features.whole_plan
+        return shape_of(plan.graph, plan.inputs[layer], layer)
+
     def show(self, layer: str, images: Instead | None) -> None:
         """Show other images in an input layer than those of its source; None shows these again."""
-        self.engine.show(layer, images)
+        self.engine.show(layer, self._part(layer, images))
         self._forget()
+
+    def _part(self, layer: str, images: Instead | None) -> Instead | None:
+        """Return what this rank has of images that are shown."""
+        if images is None:
+            return None
+        return replace(images, images=self.engine.features.part_of_layer(layer, images.images))
 
     def _forget(self) -> None:
         if self.undo is not None:
@@ -128,14 +159,16 @@ class Running:
             reader.instead = Instead(images, state.lo, item, item)
 
     def keep(self) -> None:
-        """Put aside what was recorded."""
+        """Put aside what was recorded; collective for ranks that share slices."""
         if self._started:
-            self._records.add(self.engine.recorder.take(self.step))
+            features = self.engine.features
+            mine = features.records(self.engine.recorder.take(self.step))
+            self._records.add(features.group.broadcast(mine))
             self.engine.flushed()
             self._forget()  # steps before are not recorded again
 
     def recorded(self) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-        """Return steps and values of what was recorded so far, by path."""
+        """Return steps and values of what was recorded so far, by path; collective as `keep`."""
         self.keep()
         return {path: (steps, values) for path, steps, values in self._records.joined()}
 
@@ -148,7 +181,8 @@ class Running:
         """Return what describes the slices of this rank to their results; it does not need the engine."""
         state, loaded, device = self.engine.state, self._loaded, self.engine.backend.name
         mine, batch = slice(state.lo, state.hi), state.hi - state.lo
-        recorded = [one for recording in self.engine.plan.recordings for one in recording.streams]
+        recordings = self.engine.features.whole_plan.recordings
+        recorded = [one for recording in recordings for one in recording.streams]
         streams = tuple(
             replace(one, shape=(batch, *one.shape[1:])) if one.batched else one for one in recorded
         )
@@ -169,31 +203,38 @@ class Running:
         return description
 
     def arrays(self) -> dict[str, Array]:
-        """Return copies of all arrays of the state; collective."""
+        """Return copies of all arrays of the state, whole; collective."""
         self.engine.collect()
-        return {key: array.copy() for key, array in self.engine.state.saved().items()}
+        return {key: array.copy() for key, array in self.saved().items()}
+
+    def saved(self) -> Mapping[str, Array]:
+        """Return the arrays of the state, whole, after `Engine.collect`; collective."""
+        return self.engine.features.everywhere(self.engine.state.saved())
 
     @property
     def shown(self) -> dict[str, Instead]:
-        """Images that are shown instead of those of a source, by layer."""
-        readers = self.engine.readers.items()
-        return {layer: reader.instead for layer, reader in readers if reader.instead is not None}
+        """Images that are shown instead of those of a source, by layer, whole; collective."""
+        features, found = self.engine.features, dict[str, Instead]()
+        for layer, reader in self.engine.readers.items():
+            if reader.instead is not None:
+                found[layer] = replace(reader.instead, images=features.layer(layer, reader.instead.images, 0))
+        return found
 
-    def resume(self, step: int, arrays: Mapping[str, Array], shown: Mapping[str, Instead]) -> None:
-        """Go on from the state after `step`, with images shown by hand; collective.
+    def resume(self, step: int, whole: Mapping[str, Array], shown: Mapping[str, Instead]) -> None:
+        """Go on from the whole state after `step`, with images shown by hand; collective.
 
         Raises NonFiniteError when numbers are not finite, and nothing has changed then.
         """
-        state = self.engine.state
+        state, arrays = self.engine.state, self.engine.features.part(whole)
         known = {key: array for key, array in arrays.items() if key in state.variables}
         mine = {key: array for key, array in known.items() if watched(state.variables[key])}
-        with agreed(self.engine.comm):
+        with self.agreed():
             assert_finite(mine, state.variables, state.graph.network, range(state.lo, state.hi), step)
         self.keep()
         self._records.forget_after(step)
         self.engine.resume(step, arrays)
         for layer, reader in self.engine.readers.items():
-            reader.instead = shown.get(layer)
+            reader.instead = self._part(layer, shown.get(layer))
         self.engine.backend.close()  # what was read ahead
         self._forget()
         if self._started:
@@ -201,7 +242,11 @@ class Running:
 
     def fits(self, saved: Saved) -> bool:
         """Return whether a state has the arrays of this network."""
-        here = {key: (array.shape, array.dtype) for key, array in self.engine.state.saved().items()}
+        variables = self.engine.features.whole_plan.variables
+        here = {
+            key: ((len(array), *variables[key].shape), array.dtype)
+            for key, array in self.engine.state.saved().items()
+        }
         there = {key: (array.shape, array.dtype) for key, array in saved.arrays.items()}
         return all(there.get(key) == here[key] for key in here.keys() - lazy_codes.keys(here))
 

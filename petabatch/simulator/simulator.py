@@ -25,7 +25,6 @@ from petabatch.params import given
 from petabatch.progress import Progress
 from petabatch.results.in_memory import ResultsInMemory
 from petabatch.simulator import file
-from petabatch.simulator.agreement import agreed
 from petabatch.simulator.callbacks import Callbacks, callback
 from petabatch.simulator.interrupts import Interrupts
 from petabatch.simulator.opened import Opened
@@ -84,19 +83,14 @@ class Simulator:
         mpi: bool | None = None,
     ) -> None:
         loaded = (Loaded(network) if isinstance(network, Network) else given(network)).on(device)
-        if loaded.network.parallel.split:
-            raise ArgumentError(
-                "network",
-                "a Simulator has the whole of its slices",
-                loaded.network.parallel.split,
-                "parallel.features = 1, parallel.rows = 1",
-            )
         self._threads, self._comm = threads, connect(mpi)
         assert_same_software(self._comm, loaded)
         self._busy, self._callbacks = False, Callbacks()
         self._opened = Opened(loaded, self._comm, threads)
         log_notes(self._engine.readers)
-        log_advice(self._engine.plan, self._engine.state.arrays, files=False)
+        whole = self._engine.features.group.size == 1  # otherwise this rank has a part of the arrays
+        arrays = self._engine.state.arrays if whole else {}
+        log_advice(self._engine.features.whole_plan, arrays, files=False)
 
     @classmethod
     @checked()
@@ -107,17 +101,21 @@ class Simulator:
         *,
         threads: int | None = None,
         device: Literal["cpu", "gpu"] | None = None,
+        features: int | None = None,
+        rows: int | None = None,
         objects: Sequence[object] = (),
     ) -> Self:
         """Return a simulator in the state of a run after `step`, by default that of its newest checkpoint.
 
         The steps from the checkpoint before `step`, or from the start where there is none, are made again.
+        `features` and `rows` are the numbers of ranks over which these are split, where they are to change;
         `objects` are the objects of Python that the run shows, such as a `Dataset`. The run directory is only
         read. Raises RunDirectoryError if there is no run, StorageError if it is damaged.
         """
         directory = RunDirectory.open(Path(path))
         before = None if step is None else whole_number("step", step, 0) + 1
-        loaded, head = reloaded(directory, False, objects), latest_checkpoint(directory, before)
+        loaded = reloaded(directory, False, objects).with_parts(features=features, rows=rows)
+        head = latest_checkpoint(directory, before)
         if head is None:
             sim = cls(loaded, threads=threads, device=device)
         else:
@@ -205,7 +203,7 @@ class Simulator:
             self._show(layer, None)
             return
         reader, display = self._engine.readers[layer], self.network.run.display
-        whole = images_for((len(self.slices), *reader.shape), images, channels)
+        whole = images_for((len(self.slices), *self._live.image_shape(layer)), images, channels)
         item = reader.layer.shown(self.n_steps + 1, display)
         self._show(layer, Instead(whole, self._engine.state.lo, item, None if always else item))
 
@@ -234,10 +232,13 @@ class Simulator:
         """
         saved = self._opened.save()
         if path is not None:
-            target = available(path, "state.h5", KIND, force)
+            with self._live.agreed():  # all have seen whether there is a file before it is written
+                target = available(path, "state.h5", KIND, force)
             variables = self._engine.state.variables
             batched = {key for key in saved.arrays if variables[key].per == "slice"}
-            file.write(target, saved, batched, self._comm)
+            with self._live.agreed():
+                if self._engine.features.writes:
+                    file.write(target, saved, batched, self._engine.comm)
         return saved
 
     @checked()
@@ -347,13 +348,16 @@ class Simulator:
                 if progress is not None:
                     progress.update(self.n_steps, self._latest("total"), self._latest("fraction"))
                 for one in self._callbacks.due(self.n_steps):
-                    with agreed(self._comm), interrupts.at_once():
+                    with self._live.agreed(), interrupts.at_once():
                         one.function(self)
 
     def _latest(self, quantity: str) -> tuple[str, float] | None:
-        """Return a probe and the latest value of its quantity, averaged over the slices of this rank."""
-        latest = self._engine.recorder.latest(quantity)
-        return None if latest is None else (latest[0], float(latest[1].mean()))
+        """Return a probe and the latest value of its quantity, averaged over the slices of this rank.
+
+        Collective for ranks that share them: what these have adds up.
+        """
+        latest, group = self._engine.recorder.latest(quantity), self._engine.features.group
+        return None if latest is None else (latest[0], float(group.sum_in_order(latest[1]).mean()))
 
     @contextmanager
     def _using(self) -> Iterator[None]:

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
+from petabatch.arguments import whole_number
 from petabatch.errors import ParamsError, Problem, did_you_mean, similar_path
 from petabatch.spec import syntax, toml
 from petabatch.spec.model import CONSENT, DERIVED
@@ -56,6 +57,17 @@ class Loaded:
         kernel = run.kernel if run.kernel == "array" else "auto"  # the other kernels are specific to a device
         changed = run.model_copy(update={"device": device, "kernel": kernel})
         return replace(self, network=self.network.model_copy(update={"run": changed}))
+
+    def with_parts(self, **parts: int | None) -> Loaded:
+        """Return the network with other numbers of parts of slices, such as `rows=2`, where they are given.
+
+        Raises ArgumentError for numbers that are none.
+        """
+        given = {name: whole_number(name, count, 1) for name, count in parts.items() if count is not None}
+        if not given:
+            return self
+        parallel = self.network.parallel.model_copy(update={"batch": None, **given})
+        return replace(self, network=self.network.model_copy(update={"parallel": parallel}))
 
     @contextmanager
     def placing(self) -> Iterator[None]:

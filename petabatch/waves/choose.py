@@ -37,7 +37,7 @@ def experiment(
     if not asked and network.sweep.wave is None and fits:
         return None
     _refuse_events(loaded, "a sweep in waves")
-    _refuse_parts(loaded)
+    _refuse_shares(loaded)
     return plan
 
 
@@ -54,22 +54,13 @@ def _refuse_events(loaded: Loaded, what: str) -> None:
             raise loaded.placed(ParamsError([problem]))
 
 
-def _refuse_parts(loaded: Loaded) -> None:
-    """Raise ParamsError where ranks share slices, or the batch: each takes points when it is free."""
-    parallel = loaded.network.parallel
-    if parallel.batch is not None:
+def _refuse_shares(loaded: Loaded) -> None:
+    """Raise ParamsError where ranks share the batch: each takes points when it is free."""
+    if loaded.network.parallel.batch is not None:
         problem = Problem(
             "parallel.batch",
             "ranks take the points of a sweep in waves when they are free: they have no shares of the batch",
-            found=str(parallel.batch),
+            found=str(loaded.network.parallel.batch),
             hint="leave it out: waves run on any number of ranks",
-        )
-        raise loaded.placed(ParamsError([problem]))
-    if parallel.split:
-        problem = Problem(
-            "sweep",
-            "ranks take the points of a sweep in waves one by one, and here several share each slice",
-            found=parallel.split,
-            expected="all points at once: fewer, or on more ranks, and no sweep.wave",
         )
         raise loaded.placed(ParamsError([problem]))

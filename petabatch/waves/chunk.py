@@ -21,9 +21,9 @@ class Chunk:
     """From 1."""
     count: int = 1
 
-    def on(self, comm: Comm) -> Chunk:
-        """Return the part of a rank."""
-        return Chunk((self.number - 1) * comm.size + comm.rank + 1, self.count * comm.size)
+    def on(self, teams: Comm) -> Chunk:
+        """Return the part of a rank, or of the first of a team."""
+        return Chunk((self.number - 1) * teams.size + teams.rank + 1, self.count * teams.size)
 
 
 def chunk_of(text: str, environment: Mapping[str, str] = os.environ) -> Chunk:

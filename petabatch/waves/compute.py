@@ -12,7 +12,6 @@ from dataclasses import asdict, dataclass, field, replace
 import numpy as np
 
 from petabatch.assembly import initialise, open_engine, open_evaluation
-from petabatch.engine.assembly import Assembly
 from petabatch.engine.engine import Engine
 from petabatch.engine.failure import OF_A_SLICE, Failure
 from petabatch.engine.pool import Stopped
@@ -20,11 +19,13 @@ from petabatch.engine.recorder import Record
 from petabatch.importing import uncollected
 from petabatch.kernels.cuda.device import Device
 from petabatch.network.plan import Plan, multiply_adds
+from petabatch.one_batch import note_of
 from petabatch.spec.load import Loaded
 from petabatch.storage.ledger import FAILED, VALUES, Layout
 from petabatch.storage.wave import SavedWave
 from petabatch.waves.checkpoints import WaveCheckpoints
 from petabatch.waves.finished import Points
+from petabatch.waves.team import Team
 
 _OPERATIONS = 5e9
 """Operations of a wave between two steps at which its slices meet: half a second of most compiled steps, and
@@ -69,54 +70,64 @@ def waves(
     loaded: Loaded,
     points: Points,
     layout: Layout,
-    threads: int | None,
+    team: Team,
     device: Device | None,
     stopped: Callable[[], bool],
     checkpoints: WaveCheckpoints | None = None,
 ) -> Iterator[Wave]:
-    """Compute points together; yield them as one wave, or, where one raises, in parts.
+    """Compute points together; the first of a team yields them as one wave, or, where one raises, in parts.
 
-    A point that raises alone is a failed one. With `checkpoints`, a wave goes on from the last of its own.
-    Raises Stopped when `stopped`.
+    A point that raises alone is a failed one, and so it is for a team if it raises on all its ranks: else
+    others wait for the rank that has raised. With `checkpoints`, a wave goes on from the last of its own.
+    Raises Stopped when `stopped`, which is collective for the team.
     """
     try:
-        wave = _wave(loaded, points, layout, threads, device, stopped, checkpoints)
+        with team.meeting():
+            wave = _wave(loaded, points, layout, team, device, stopped, checkpoints)
         # The parts of an engine refer to each other. Later, it would be among what is hardly ever collected.
         gc.collect(1)
-        yield wave
+        if team.leads:
+            yield wave
     except OF_A_SLICE as error:
+        if team.group.size > 1 and not error.in_group:
+            places = sorted({slice_ // layout.batch for slice_ in error.slices})
+            error.args = (f"{error}{note_of(points.numbers[places].tolist())}", *error.args[1:])
+            raise
         if len(points.numbers) == 1:
-            yield failed(points, layout, Failure.of(error, 0))
+            if team.leads:
+                yield failed(points, layout, Failure.of(error, 0))
             return
         half = len(points.numbers) // 2
         for part in (slice(None, half), slice(half, None)):
             some = points.taken(np.arange(len(points.numbers))[part])
-            yield from waves(loaded, some, layout, threads, device, stopped, checkpoints)
+            yield from waves(loaded, some, layout, team, device, stopped, checkpoints)
 
 
 def _wave(
     loaded: Loaded,
     points: Points,
     layout: Layout,
-    threads: int | None,
+    team: Team,
     device: Device | None,
     stopped: Callable[[], bool],
     checkpoints: WaveCheckpoints | None,
 ) -> Wave:
+    """Compute points together; collective for a team, whose first rank returns what was recorded."""
     assert loaded.network.sweep is not None
     sweep = loaded.network.sweep.only(points.numbers)
     own = replace(loaded, network=loaded.network.model_copy(update={"sweep": sweep}))
-    began = time.monotonic()
+    began, waited = time.monotonic(), team.group.waited
     with ExitStack() as stack:
         with uncollected():  # lanes of all points are made, none of them garbage
-            assembly = Assembly.of(own.network, None, threads, device)
+            assembly = team.assembly(own.network, device)
             length = assembly.plan.length
             period = _period(assembly.plan, layout.batch * len(points.numbers))
             engine = open_engine(own, assembly.planned(flush=length, tolerant=True, checkpoint=period))
             stack.callback(engine.close)
             if (evaluation := open_evaluation(engine, own)) is not None:
                 stack.callback(evaluation.close)
-            before = None if checkpoints is None else checkpoints.begin(points)
+            found = checkpoints.begin(points) if checkpoints is not None and team.leads else None
+            before: SavedWave | None = team.group.broadcast(found)
             if before is None:
                 initialise(engine, own)
             else:
@@ -126,12 +137,16 @@ def _wave(
             if evaluation is not None:
                 evaluation.record(step)
             stop = step < length and stopped()
-            if checkpoints is not None and (stop or (step < length and checkpoints.due)):
-                checkpoints.save(_saved(engine, points, before))
+            due = checkpoints is not None and step < length and team.any(team.leads and checkpoints.due)
+            if checkpoints is not None and (stop or due):
+                saved = _saved(engine, points, before)
+                if team.leads:
+                    checkpoints.save(saved)
             if stop:
                 raise Stopped
         wave = taken(points, layout, _records(engine, before), engine.failures)
-        return replace(wave, times={**engine.times(), "planning": planning})
+        waited = {name: seconds - waited[name] for name, seconds in team.group.waited.items()}
+        return replace(wave, times={**engine.times(), **waited, "planning": planning})
 
 
 def _period(plan: Plan, slices: int) -> int:
@@ -144,8 +159,11 @@ def _period(plan: Plan, slices: int) -> int:
 
 
 def _records(engine: Engine, before: SavedWave | None) -> list[Record]:
-    """Return what has been recorded, with what was recorded `before` the wave went on from a checkpoint."""
-    records = engine.recorder.take(engine.step)
+    """Return what has been recorded, with what was recorded `before` the wave went on from a checkpoint.
+
+    Collective for a team, of which the first rank has it.
+    """
+    records = list(engine.features.records(engine.recorder.take(engine.step)))
     if before is None:
         return records
     new = {record.stream.path: record for record in records}
@@ -160,16 +178,16 @@ def _records(engine: Engine, before: SavedWave | None) -> list[Record]:
 
 
 def _saved(engine: Engine, points: Points, before: SavedWave | None) -> SavedWave:
-    """Return the state of a wave."""
+    """Return the state of a wave; collective for a team, of which the first rank has it."""
     engine.collect()
     records = {one.stream.path: (one.steps, one.values) for one in _records(engine, before)}
     why = {place: (failure.why, failure.step) for place, failure in engine.failures.items()}
-    return SavedWave(points.values, engine.step, engine.saved(), records, why)
+    return SavedWave(points.values, engine.step, engine.features.whole(engine.saved()), records, why)
 
 
 def _go_on(engine: Engine, before: SavedWave) -> None:
     """Set the state of a saved wave; slices that had failed stay so."""
-    engine.resume(before.step, before.arrays)
+    engine.resume(before.step, engine.features.part(before.arrays))
     engine.stop({place: Failure(*found) for place, found in before.failures.items()})
 
 

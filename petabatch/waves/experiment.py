@@ -16,7 +16,6 @@ from petabatch.logs import log
 from petabatch.network.numbers import value_of
 from petabatch.network.plan import Plan
 from petabatch.parallel.blocking_io import BlockingIO
-from petabatch.parallel.comm import Comm
 from petabatch.parallel.consistency import fingerprint
 from petabatch.spec.load import Loaded, resolved
 from petabatch.spec.network import Network
@@ -27,6 +26,7 @@ from petabatch.waves.checkpoints import WaveCheckpoints
 from petabatch.waves.compute import Wave
 from petabatch.waves.finished import Points
 from petabatch.waves.queue import Parts
+from petabatch.waves.team import Team
 
 _APART = {
     "run": ("threads", "wall_limit", "stuck_after", "verify"),
@@ -73,21 +73,25 @@ class Experiment(ABC):
         """Return the points of a chunk, from 1: every `chunks`-th one."""
 
     @abstractmethod
-    def parts(self, points: Points, threads: int | None, comm: Comm) -> Parts:
-        """Return points in parts that are computed together."""
+    def refuse_shortage(self, team: Team) -> None:
+        """Raise ResourceError where points cannot be computed for lack of memory; collective."""
+
+    @abstractmethod
+    def parts(self, points: Points, team: Team) -> Parts:
+        """Return points in parts that are computed together, the same on all ranks; collective."""
 
     @abstractmethod
     def computed(
         self,
         waiting: Iterable[Points],
-        comm: Comm,
-        threads: int | None,
+        team: Team,
         stopped: Callable[[], bool],
         checkpoints: WaveCheckpoints | None = None,
     ) -> Iterator[Wave]:
         """Compute parts that wait, and yield them as they are done; raises Stopped when `stopped`.
 
-        `comm` are the ranks that do so, each with a GPU of its own where they run on GPUs. Waves go on from
+        They are computed by a `team`, each of whose ranks has a GPU of its own where they run on GPUs; the
+        first of its ranks is asked what waits and whether to stop, and yields what is done. Waves go on from
         their `checkpoints`.
         """
 

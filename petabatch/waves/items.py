@@ -11,7 +11,7 @@ import numpy as np
 from petabatch.engine.assembly import Assembly
 from petabatch.engine.pool import Made, Pool
 from petabatch.network.slices import coordinates_of_slices
-from petabatch.parallel.comm import Comm, Serial
+from petabatch.parallel.comm import Comm
 from petabatch.parallel.cores import lane_threads
 from petabatch.report.memory import refuse_shortage
 from petabatch.spec.load import Loaded
@@ -23,6 +23,7 @@ from petabatch.waves.experiment import Experiment, digest
 from petabatch.waves.finished import Points
 from petabatch.waves.fitting import MOST, fitting, least
 from petabatch.waves.queue import Parts
+from petabatch.waves.team import Team
 
 SLICE = "slice"
 """What stands in the ledger in place of a key path."""
@@ -40,10 +41,7 @@ class Items(Experiment):
         """Check a network and plan its slices; collective. Raises ParamsError."""
         with loaded.placing():
             assembly = _flushed_once(Assembly.on_any_device(loaded.network, comm, threads))
-            found = cls(replace(loaded, network=assembly.network), assembly.plan, assembly)
-            plan = assembly.plan
-            refuse_shortage(plan, comm, found.held(threads), found.threads)
-        return found
+        return cls(replace(loaded, network=assembly.network), assembly.plan, assembly)
 
     @property
     def count(self) -> int:
@@ -101,27 +99,36 @@ class Items(Experiment):
         """Return the values of slices, and their numbers."""
         return coordinates_of_slices(self.network, streams, numbers)
 
-    def parts(self, points: Points, threads: int | None, comm: Comm) -> Parts:
+    def refuse_shortage(self, team: Team) -> None:
+        """Raise ResourceError where the slots need more memory than there is; collective."""
+        mine = self._on(team)
+        with self.loaded.placing():
+            refuse_shortage(team.part(self.base), team.comm, mine.held(team.threads), mine.threads)
+
+    def parts(self, points: Points, team: Team) -> Parts:
         """Return slices in parts that fill a slot."""
-        every = np.arange(len(points.numbers))
-        size, ranks = (least(comm, self.size), comm.size) if self.on_gpu else (self.size, 1)
-        return Parts.of(points, every, np.array([len(every)]), size, ranks)
+        every, size = np.arange(len(points.numbers)), least(team.comm, self._on(team).size)
+        return Parts.of(points, every, np.array([len(every)]), size, team.leaders.size if self.on_gpu else 1)
+
+    def _on(self, team: Team) -> Items:
+        """Return the same with the threads of a team."""
+        return replace(self, assembly=replace(self.assembly, threads=team.threads))
 
     def computed(
         self,
         waiting: Iterable[Points],
-        comm: Comm,
-        threads: int | None,
+        team: Team,
         stopped: Callable[[], bool],
         checkpoints: WaveCheckpoints | None = None,
     ) -> Iterator[Wave]:
         """Compute slices that wait; see `Experiment`."""
-        alone = replace(_flushed_once(self.assembly.on_device()), comm=Serial())
-        engine = alone.engine(range(self.held(threads)))
+        mine = self._on(team)
+        alone = replace(_flushed_once(mine.assembly.on_device()), comm=team.group, first=team.base)
+        engine = alone.engine(range(mine.held(team.threads)))
         spent = dict[str, float]()
         try:
             engine.start()
-            for made in Pool(engine, self.size).run((part.numbers.tolist() for part in waiting), stopped):
+            for made in Pool(engine, mine.size).run((part.numbers.tolist() for part in waiting), stopped):
                 before, spent = spent, engine.times()
                 times = {name: now - before.get(name, 0.0) for name, now in spent.items()}
                 yield replace(self._wave(made), times=times)

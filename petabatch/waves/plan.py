@@ -12,9 +12,8 @@ from petabatch.engine.gpu.choose import choose
 from petabatch.engine.pool import Stopped
 from petabatch.network.build import build
 from petabatch.network.capacity import POINT, POINTS
-from petabatch.network.plan import schedule
+from petabatch.network.plan import Plan, schedule
 from petabatch.network.slices import check_some_points, coordinates, sliced
-from petabatch.parallel.comm import Comm
 from petabatch.spec.load import Loaded
 from petabatch.spec.sweep import Sweep
 from petabatch.storage.ledger import Layout
@@ -26,6 +25,7 @@ from petabatch.waves.finished import Points
 from petabatch.waves.fitting import MOST, SHARE, fitting, least
 from petabatch.waves.in_common import paths_in_common
 from petabatch.waves.queue import Parts
+from petabatch.waves.team import Team
 
 
 @dataclass(frozen=True)
@@ -83,39 +83,50 @@ class Waves(Experiment):
     def computed(
         self,
         waiting: Iterable[Points],
-        comm: Comm,
-        threads: int | None,
+        team: Team,
         stopped: Callable[[], bool],
         checkpoints: WaveCheckpoints | None = None,
     ) -> Iterator[Wave]:
         """Compute waves that wait; see `Experiment`."""
-        device = choose(self.network, comm)
-        for points in waiting:
-            if stopped():
+        device = choose(self.network, team.comm)
+
+        def stops() -> bool:
+            return team.any(stopped())
+
+        for points in team.following(waiting):
+            if stops():
                 raise Stopped
-            yield from waves(self.loaded, points, self.layout, threads, device, stopped, checkpoints)
+            yield from waves(self.loaded, points, self.layout, team, device, stops, checkpoints)
 
-    def parts(self, points: Points, threads: int | None, comm: Comm) -> Parts:
+    def refuse_shortage(self, team: Team) -> None:
+        """A wave has as many points as fit, or is refused when it begins."""
+
+    def parts(self, points: Points, team: Team) -> Parts:
         """Return points in waves, each of one seed and one value of what slices have in common."""
+        comm = team.comm
         here = comm.hosts.count(comm.hosts[comm.rank])
-        return self.cut(points, least(comm, self.size(threads, here)), comm.size)
+        size = least(comm, self.size(team.threads, here, team.part(self.base)))
+        return self.cut(points, size, team.leaders.size)
 
-    def size(self, threads: int | None, ranks: int = 1) -> int:
-        """Return how many points are held at once, on each of `ranks` ranks of a host."""
+    def size(self, threads: int | None, ranks: int = 1, part: Plan | None = None) -> int:
+        """Return how many points are held at once, on each of `ranks` ranks of a host.
+
+        `part` is the plan of what a rank has of a point, by default the whole.
+        """
         if self.network.run.start_from is not None:
             return 1  # the slices of that run are those of a point
         if self.sweep.wave is not None:
             return self.sweep.wave
         each = self.network.run.batch
-        return max(1, min(self._fitting(threads, ranks), MOST // each))
+        return max(1, min(self._fitting(threads, ranks, part), MOST // each))
 
     def fits(self, threads: int | None) -> bool:
         """Return whether all points are planned and held at once."""
         return self.sweep.points <= min(POINTS, self._fitting(threads, 1) / SHARE)
 
-    def _fitting(self, threads: int | None, ranks: int) -> int:
+    def _fitting(self, threads: int | None, ranks: int, part: Plan | None = None) -> int:
         """Return how many points the share of the memory holds."""
-        return fitting(self.base, self.network.run.batch, threads, ranks, POINT)
+        return fitting(part or self.base, self.network.run.batch, threads, ranks, POINT)
 
     def cut(self, points: Points, size: int, ranks: int = 1) -> Parts:
         """Return points in waves of at most `size`."""

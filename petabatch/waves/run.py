@@ -33,6 +33,7 @@ from petabatch.waves.experiment import Experiment
 from petabatch.waves.finished import Finished
 from petabatch.waves.index import write_index
 from petabatch.waves.session import WavesSession, ledgers_of, provenance, same_network
+from petabatch.waves.team import Team
 
 _STOPPING = "stopping; what is finished is kept, and waves under way go on from a checkpoint"
 
@@ -57,6 +58,8 @@ def run(
     with shared_errors(comm):
         if loaded.network.run.device == "gpu":
             require()
+        team = Team.of(comm, plan.base, threads)
+        plan.refuse_shortage(team)
         files = of_hosts(comm, loaded.network)
     with Claim(comm.rank) as claim, watch(_STOPPING if comm.rank == 0 and not quiet else "") as flag:
         comm.barrier()  # all ranks heed signals before there is a run directory
@@ -76,7 +79,7 @@ def run(
                 _go_on(made, loaded, extend and chunk is None)
                 compare(made, files, changed_input=False)
         directory: RunDirectory = comm.broadcast(made)
-        return _compute(directory, plan, comm, chunk, threads, retry, quiet, flag)
+        return _compute(directory, plan, team, chunk, retry, quiet, flag)
 
 
 def run_chunk(
@@ -122,23 +125,25 @@ def resume(
     with loaded.placing():
         plan = experiment(loaded, comm, threads, asked=True)
     assert plan is not None
+    team = Team.of(comm, plan.base, threads)
+    plan.refuse_shortage(team)
     if not directory.run_id:
         directory = replace(directory, run_id=comm.broadcast(new_run_id()))
     with watch(_STOPPING if comm.rank == 0 and not quiet else "") as flag:
-        return _compute(directory, plan, comm, None, threads, retry, quiet, flag, resumed=True)
+        return _compute(directory, plan, team, None, retry, quiet, flag, resumed=True)
 
 
 def _compute(
-    directory: RunDirectory, plan: Experiment, comm: Comm, chunk: Chunk | None, threads: int | None,
+    directory: RunDirectory, plan: Experiment, team: Team, chunk: Chunk | None,
     retry: bool, quiet: bool, flag: StopFlag, resumed: bool = False,
 ) -> int:  # fmt: skip
-    session = WavesSession(directory, plan, comm, chunk or Chunk(), threads, retry)
+    comm, session = team.comm, WavesSession(directory, plan, team, chunk or Chunk(), retry)
     if resumed and not comm.any(len(session.left.numbers) > 0) and _is_done(directory):
         hint = "--retry-failed makes failed points again, --extend of `petabatch run` adds points"
         problem = Problem("", "all points of this sweep are finished", hint=hint)
         raise AlreadyDone(problem.render(str(directory.path)))
     log_file = directory.log if chunk is None else session.path.with_suffix(".txt")
-    with to_file(log_file, comm.rank if chunk is None else 0):
+    with to_file(log_file, comm.rank if chunk is None else team.group.rank):
         session.run(flag, quiet)
         failed: int = sum(comm.broadcast(comm.gather(session.failed)))
         if failed:

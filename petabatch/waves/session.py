@@ -33,6 +33,7 @@ from petabatch.waves.experiment import Experiment, digest
 from petabatch.waves.finished import Finished
 from petabatch.waves.index import write_index
 from petabatch.waves.queue import Parts, Queue
+from petabatch.waves.team import Team
 
 _COMMIT = 1.0
 """Seconds between two commits, unless a wave takes longer."""
@@ -47,13 +48,13 @@ class WavesSession:
         self,
         directory: RunDirectory,
         plan: Experiment,
-        comm: Comm,
+        team: Team,
         chunk: Chunk,
-        threads: int | None,
         retry: bool,
     ) -> None:
         """Find out what is finished; raises DamagedError where the ledger is damaged."""
-        self.directory, self.plan, self.comm, self.threads = directory, plan, comm, threads
+        self.directory, self.plan, self.team, self.comm = directory, plan, team, team.comm
+        comm = team.comm
         self.alone = chunk == Chunk()
         """Whether this run, on all its ranks, has all points: it then writes `run.h5`."""
         self._ledgers = ledgers_of(directory, plan) if comm.rank == 0 else []
@@ -65,7 +66,7 @@ class WavesSession:
             found = left[points.taken(left).first]
             self.failed = int((done.failed & (not retry)).sum())
         self.left = points.taken(comm.broadcast(found))
-        own = chunk.on(comm)
+        own = chunk.on(team.leaders)
         self.path = new_name(directory.path / POINTS, own.number, own.count)
         self._software = self._versions()
         saved = None
@@ -88,7 +89,7 @@ class WavesSession:
         checkpoints = WaveCheckpoints(
             self.path.with_suffix(WAVE), self.plan.layout, self._software, self._saved
         )
-        counter = self.comm.counter()
+        counter = self.team.counter()
         queue = Queue(parts, counter)
         before = self.count - len(self.left.numbers)
         log.info(
@@ -106,7 +107,7 @@ class WavesSession:
             _Committing(writer, checkpoints.remove) as committing,
         ):
             try:
-                for wave in self.plan.computed(queue, self.comm, self.threads, stopped, checkpoints):
+                for wave in self.plan.computed(queue, self.team, stopped, checkpoints):
                     checkpoints.end()
                     self.failed += len(wave.failures)
                     self._spend(wave)
@@ -136,7 +137,7 @@ class WavesSession:
     def _parts(self) -> Parts:
         """Return what is computed together: first the waves that were under way."""
         if not self._saved:
-            return self.plan.parts(self.left, self.threads, self.comm)
+            return self.plan.parts(self.left, self.team)
         place = {row.tobytes(): at for at, row in enumerate(self.left.values)}
         before, waiting = [], np.ones(len(place), bool)
         for _, values in self._saved:
@@ -145,7 +146,7 @@ class WavesSession:
                 before.append(wave)
                 waiting[wave] = False
         others = np.flatnonzero(waiting)
-        rest = self.plan.parts(self.left.taken(others), self.threads, self.comm)
+        rest = self.plan.parts(self.left.taken(others), self.team)
         ends = np.cumsum([len(one) for one in before])
         order = np.concatenate([*before, others[rest.order]])
         return Parts(self.left, order, np.concatenate([ends, ends[-1] + rest.ends]))

@@ -19,6 +19,7 @@ from petabatch.spec.sweep import Sweep
 from petabatch.storage.ledger import FAILED
 from petabatch.waves.compute import Wave
 from petabatch.waves.plan import Waves
+from petabatch.waves.team import Team
 
 Recorded = Mapping[str, np.ndarray]
 
@@ -97,16 +98,16 @@ def sweep(
         raise ArgumentError("points", "the network has no sweep", MISSING, "arrays by key path, or a Sweep")
     plan = Waves.of(loaded)
     size = plan.size(threads) if wave is None else whole_number("wave", wave, 1)
-    return _computed(plan, size, threads, observe)
+    return _computed(plan, size, Team.of(Serial(), plan.base, threads), observe)
 
 
 def _computed(
-    plan: Waves, size: int, threads: int | None, observe: Callable[[Recorded], Any] | None
+    plan: Waves, size: int, team: Team, observe: Callable[[Recorded], Any] | None
 ) -> Iterator[Point]:
     points = plan.points()
     for first in range(0, len(points.numbers), size):
         together = points.taken(np.arange(first, min(first + size, len(points.numbers))))
-        for wave in plan.computed(plan.cut(together, size), Serial(), threads, lambda: False):
+        for wave in plan.computed(plan.cut(together, size), team, lambda: False):
             yield from _points(wave, observe)
 
 

@@ -124,7 +124,7 @@ def test_a_price_of_zero_has_no_certificate() -> None:
 
 def limits_of(graph: Graph) -> tuple[StepLimit, ...]:
     state = State(graph, graph.variables, 0, 1)
-    Start(state).fill({}, AllFeatures(schedule(graph)))
+    Start(state, AllFeatures(schedule(graph))).fill({})
     return step_limits(state)
 
 

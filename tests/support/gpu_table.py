@@ -43,6 +43,7 @@ from petabatch.parallel.comm import Serial  # noqa: E402
 from petabatch.spec.load import Loaded  # noqa: E402
 from petabatch.spec.network import Network, Run  # noqa: E402
 from petabatch.waves.items import Items  # noqa: E402
+from petabatch.waves.team import Team  # noqa: E402
 from support.gpu_emulation import EmulatedGpu  # noqa: E402
 from support.gpu_runs import split_state_of, state_of  # noqa: E402
 from support.random_networks.campaign import Campaign  # noqa: E402
@@ -178,9 +179,10 @@ def _state(given: Loaded, device: Any) -> Arrays:
 
 def _pooled(given: Loaded, device: Any) -> Arrays:
     items = Items.of(given, Serial(), 1)
-    parts = items.parts(items.points(), 1, Serial())
+    team = Team.of(Serial(), items.base, 1)
+    parts = items.parts(items.points(), team)
     with patch.object(assembly, "choose", lambda network, comm: device):
-        waves = list(items.computed(parts, Serial(), 1, lambda: False))
+        waves = list(items.computed(parts, team, lambda: False))
     rows = np.concatenate([wave.rows for wave in waves])
     return {path: rows[path] for path in items.layout.steps if path in (rows.dtype.names or ())}
 

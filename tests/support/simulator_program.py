@@ -10,26 +10,28 @@ import numpy as np
 from petabatch import Network, Simulator
 from petabatch.layers import Input
 from petabatch.sources import ImageArray
+from petabatch.spec.network import Parallel
 from petabatch.weights import Gaussian
 from support.networks import images, lca_network
 
 DATA = images(5)
 
 
-def network() -> Network:
-    """Return a network that learns, of parts that ranks can compare."""
+def network(**parts: int) -> Network:
+    """Return a network that learns, of parts that ranks can compare, with `parts` of its slices."""
     net = lca_network(DATA)
     source = ImageArray(data=DATA.reshape(-1, *DATA.shape[2:]), crop="top_left")
     dictionary = net.connections["dictionary"].model_copy(update={"init": Gaussian()})
     layers = {**net.layers, "image": Input(shape=DATA.shape[2:], source=source)}
     connections = {**net.connections, "dictionary": dictionary}
-    return net.model_copy(update={"layers": layers, "connections": connections})
+    parallel = Parallel.model_validate(parts)
+    return net.model_copy(update={"layers": layers, "connections": connections, "parallel": parallel})
 
 
-def session(folder: Path) -> None:
+def session(folder: Path, **parts: int) -> None:
     """Step, read, assign, show, save and load; write what all slices have been to `gathered.npz`."""
     found: dict[str, Any] = {}
-    with Simulator(network()) as sim:
+    with Simulator(network(**parts)) as sim:
         mine = slice(sim.slices.start, sim.slices.stop)
 
         def gather(label: str) -> None:
@@ -70,5 +72,6 @@ def session(folder: Path) -> None:
 def gathered(sim: Simulator, values: np.ndarray) -> np.ndarray:
     """Return recorded values with the slices of all ranks."""
     batched = values.shape[1] == len(sim.slices)
-    parts = sim._comm.broadcast(sim._comm.gather(values))
+    others = sim._engine.comm
+    parts = others.broadcast(others.gather(values))
     return np.concatenate(parts, axis=1) if batched else parts[0]
