@@ -11,6 +11,7 @@ from petabatch import Simulator, results
 from petabatch.errors import ArgumentError, ResourceError
 from support.commands import Command
 from support.forked import forked_code_on_ranks
+from support.simulator_parts import margins
 from support.simulator_program import session
 
 SUPPORT = f"import sys; sys.path.insert(0, {str(Path(__file__).parents[1])!r})"
@@ -19,6 +20,12 @@ CALL = f"""
 from pathlib import Path
 from support.simulator_program import session
 session(Path(sys.argv[1]), **{{name: 2 for name in sys.argv[2].split("+")}})
+"""
+MARGINS = f"""
+{SUPPORT}
+from pathlib import Path
+from support.simulator_parts import margins
+margins(Path(sys.argv[1]), rows=2)
 """
 ERRORS = f"""
 {SUPPORT}
@@ -44,7 +51,22 @@ def test_a_session_has_the_arrays_of_one_rank(tmp_path: Path, split: str, ranks:
     session(alone)
     done = forked_code_on_ranks(ranks, "-c", CALL, together, split)
     assert done.returncode == 0, done.stderr
-    expected, found = np.load(alone / "gathered.npz"), np.load(together / "gathered.npz")
+    assert_near(together, alone)
+
+
+@pytest.mark.mpi
+def test_tiles_of_an_image_that_is_shown_have_its_margin(tmp_path: Path) -> None:
+    alone, together = tmp_path / "alone", tmp_path / "together"
+    for folder in (alone, together):
+        folder.mkdir()
+    margins(alone)
+    done = forked_code_on_ranks(2, "-c", MARGINS, together)
+    assert done.returncode == 0, done.stderr
+    assert_near(together, alone)
+
+
+def assert_near(folder: Path, other: Path) -> None:
+    expected, found = np.load(other / "gathered.npz"), np.load(folder / "gathered.npz")
     assert found.files == expected.files
     for key in expected.files:
         if expected[key].dtype.kind == "f":

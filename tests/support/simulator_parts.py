@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from petabatch import Simulator, in_memory
 from petabatch.errors import ArgumentError, NonFiniteError, PetabatchError
+from petabatch.spec.network import Output, Parallel
+from support import image_margins
 from support.simulator_program import network
 
 
@@ -53,3 +56,23 @@ def errors() -> None:
     made = in_memory.run(network(rows=2), at=[40])
     np.testing.assert_allclose(made.states["layers/V1/A"][0], mine, atol=1e-6)
     print("all well")
+
+
+def margins(folder: Path, **parts: int) -> None:
+    """Show an image with the margin around it that patches reach; write what is made of it."""
+    data = np.random.default_rng(1).normal(size=(8, 20, 24, 2)).astype(np.float32)
+    net, whole = image_margins.network("image", data), {"same", "large"}  # with these, so would be the image
+    connections = {name: one for name, one in net.connections.items() if one.post not in whole}
+    layers = {name: one for name, one in net.layers.items() if name not in whole}
+    changed = {"layers": layers, "connections": connections, "output": Output()}
+    parallel = Parallel.model_validate(parts)
+    with Simulator(net.model_copy(update={**changed, "parallel": parallel})) as sim:
+        sim.step(2)
+        sim.show("image", data[1::-1, 2:14, 2:18])
+        shown = sim.save()
+        sim.step(5)
+        sim.load(shown)
+        sim.step(3)
+        found = {name: sim[name].gather("A") for name in layers}
+        if sim._comm.rank == 0:
+            np.savez(folder / "gathered.npz", **found)
