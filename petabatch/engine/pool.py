@@ -140,13 +140,27 @@ class Pool:
                 return
 
     def _next(self, slot: range, ahead: SimpleQueue[Sequence[int] | None]) -> Sequence[int] | None:
-        """Return what a slot advances next, on all ranks that share slices; None if there is nothing."""
+        """Return what a slot advances next, on all ranks that share slices; None if there is nothing.
+
+        Raises Stopped where one of these has an error in another slot, for which it does not wait here.
+        """
+        if self._group.size == 1:
+            return None if (found := ahead.get()) is None or self._stopping.is_set() else found
+        while (numbers := self._told(slot, ahead)) is not None and not numbers:
+            if self._stops(slot):
+                raise Stopped
+        return numbers
+
+    def _told(self, slot: range, ahead: SimpleQueue[Sequence[int] | None]) -> Sequence[int] | None:
+        """Return what the first rank has for a slot, None if there is nothing more; it may be none yet."""
         group, told = self._group, np.full(self._size + 1, -1)
         if group.rank > 0:
             group.exchange({}, {0: told}, slot.start)
             count, *found = told.tolist()
             return found[:count] if count >= 0 else None
-        numbers = ahead.get()
+        numbers: Sequence[int] | None = ()
+        with suppress(Empty):
+            numbers = ahead.get(timeout=_POLL)
         if self._stopping.is_set():
             numbers = None
         if numbers is not None:

@@ -47,6 +47,25 @@ class Picky(LCA):
             raise ValueError("no threshold of 0.3")
         super().update(ctx, state, drive, previous, activity)
 """
+LATE = """
+import time
+from typing import Literal
+
+from mpi4py import MPI
+from petabatch.layers import LCA
+
+
+class Late(LCA):
+    type: Literal["late"] = "late"
+    splittable = property(lambda self: True)
+
+    def update(self, ctx, state, drive, previous, activity):
+        if 6 in ctx.slices and ctx.step > 5:
+            time.sleep(0.5)  # the other slot has no more slices
+            if ctx.step > 10 and MPI.COMM_WORLD.rank == 1:
+                raise ValueError("the last slice")
+        super().update(ctx, state, drive, previous, activity)
+"""
 
 
 def recorded(path: Path) -> Recorded:
@@ -157,6 +176,17 @@ def test_an_update_that_raises_fails_its_point_if_it_does_on_all_ranks_that_shar
     if not alone:
         with results.open(small.parent / "two") as run:
             assert run.coordinates["failed"][::3].tolist() == [-1, -1, 0, -1, -1]
+
+
+@pytest.mark.mpi
+def test_an_error_on_one_rank_alone_ends_a_pool_while_its_other_slots_have_nothing_to_do(
+    small: Path, petabatch: Command
+) -> None:
+    (small.parent / "late.py").write_text(LATE)
+    given = set_all(*POOL, FEATURES, "plugins=['late.py']", "layers.V1.type='late'")
+    done = petabatch("run", small, "--out", "two", "-q", "--threads", 2, *given, ranks=2)
+    assert done.returncode == 1, done.stderr
+    assert "the last slice" in done.stderr
 
 
 def wave_rows(small: Path, split: str, ranks: int, found: list[tuple[Path, np.ndarray]], stop: int) -> Any:
