@@ -103,15 +103,15 @@ def find_tiling(network: Network, wirings: Mapping[str, Wiring]) -> Tiling:
 def layers_as_a_whole(network: Network, wirings: Mapping[str, Wiring]) -> dict[str, str]:
     """Return the layers that are whole on each rank, where rows are split, and why."""
     joined = {one.pre for one in network.connections.values() if one.operation == "sparse"}
-    seen = {network.connections[name].pre for name in connections_as_a_whole(network, wirings)}
+    around = {network.connections[name].pre: name for name in connections_as_a_whole(network, wirings)}
     found = undivided(network, "rows")
     for name, layer in network.layers.items():
         if not layer.local:
             found[name] = f"units of type {layer.type} depend on more than their own input"
         elif name in found:
             continue
-        elif layer.border == "image" and name in seen:
-            found[name] = "a connection that is made as a whole sees the image around it"
+        elif layer.border == "image" and name in around:
+            found[name] = f"{around[name]}, which is made as a whole, sees the image around it"
         elif name in joined:
             found[name] = "its synapses end in all tiles"
     return found

@@ -188,6 +188,25 @@ def test_check_says_what_is_whole_on_each_rank_and_why(small: Path, old: str, ne
     assert gathered == (old != new)
 
 
+def test_check_names_the_connection_for_which_a_layer_is_whole_on_each_rank(small: Path) -> None:
+    near = """
+[layers.near]
+type = "linear"
+shape = [12, 12, 2]
+
+[connections.blur]
+type = "conv"
+pre = "image"
+post = "near"
+patch = [3, 3]
+init = { type = "gaussian" }
+"""
+    text = small.read_text().replace("[12, 12, 3]", '[12, 12, 3]\nborder = "image"', 1)
+    small.write_text(text + near)
+    found = " ".join(summary(simulation.plan(simulation.read(small, ("parallel.rows=2",)))).split())
+    assert "image is whole on each rank: blur, which is made as a whole, sees the image around" in found
+
+
 def test_a_layer_that_does_not_divide_into_tiles_is_whole_and_one_of_them_must(small: Path) -> None:
     whole = simulation.plan(simulation.read(small, ("parallel.rows=4",)))
     assert whole.graph.tiling.layers == whole.graph.network.layers.keys() - {"V1"}
