@@ -76,8 +76,8 @@ class Split(ABC):
         recordings = tuple(recordings_of(own))
         self.plan = replace(whole, graph=own, method=method, recordings=recordings, whole=outermost)
         self.together = method.by_layers
-        streams = {recording.stream.path: recording.stream for recording in whole.recordings}
-        self._streams = {r.stream.path: (streams[r.stream.path], r.stream) for r in self.plan.recordings}
+        streams = {stream.path: stream for recording in whole.recordings for stream in recording.streams}
+        self._streams = {one.path: (streams[one.path], one) for r in recordings for one in r.streams}
         before, after = whole.variables, self.plan.variables
         self._cuts = {key: _cut(before[key].shape, after[key].shape, group.size) for key in before}
         shapes = whole.graph.network.layers, self.plan.graph.network.layers

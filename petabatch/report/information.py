@@ -132,7 +132,7 @@ def _run(run: results.Results, running: bool | None, now: datetime | None = None
         yield from field("lost", f"{steps_text(run.gaps)}, of which there are no records")
     yield from _times(run, running, now)
     ranks = about["ranks"]
-    yield from field("batch", f"{run.batch} slice{'s' * (run.batch > 1)}, {_seed(run)}")
+    yield from field("batch", f"{run.batch} slice{'s' * (run.batch != 1)}, {_seed(run)}")
     hosts = ", ".join(dict.fromkeys(about["hosts"]))
     yield from field("ranks", f"{ranks} on {hosts}")
     devices = ", ".join(dict.fromkeys(about["devices"]))
@@ -229,7 +229,7 @@ def _probes(run: results.Results) -> Iterator[str]:
     for name in run:
         folder, _, rest = name.partition("/")
         series = run[name]
-        if folder == "probes" and len(series) and not series.missing:
+        if folder == "probes" and 0 not in series.shape and not series.missing:
             probe, _, quantity = rest.rpartition("/")
             last = series[-1]
             value = float((last if np.isnan(last).all() else last[~np.isnan(last)]).mean())

@@ -35,7 +35,10 @@ from petabatch.waves.index import write_index
 from petabatch.waves.session import WavesSession, ledgers_of, provenance, same_network
 from petabatch.waves.team import Team
 
-_STOPPING = "stopping; what is finished is kept, and waves under way go on from a checkpoint"
+_STOPPING = {
+    "point": "stopping; what is finished is kept, and waves under way go on from a checkpoint",
+    "slice": "stopping; what is finished is kept, and slices under way are made again",
+}
 
 
 def run(
@@ -61,7 +64,10 @@ def run(
         team = Team.of(comm, plan.base, threads)
         plan.refuse_shortage(team)
         files = of_hosts(comm, loaded.network)
-    with Claim(comm.rank) as claim, watch(_STOPPING if comm.rank == 0 and not quiet else "") as flag:
+    with (
+        Claim(comm.rank) as claim,
+        watch(_STOPPING[plan.what] if comm.rank == 0 and not quiet else "") as flag,
+    ):
         comm.barrier()  # all ranks heed signals before there is a run directory
         made: RunDirectory | None = None
         if comm.rank == 0:
@@ -129,7 +135,7 @@ def resume(
     plan.refuse_shortage(team)
     if not directory.run_id:
         directory = replace(directory, run_id=comm.broadcast(new_run_id()))
-    with watch(_STOPPING if comm.rank == 0 and not quiet else "") as flag:
+    with watch(_STOPPING[plan.what] if comm.rank == 0 and not quiet else "") as flag:
         return _compute(directory, plan, team, None, retry, quiet, flag, resumed=True)
 
 

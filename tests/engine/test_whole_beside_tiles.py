@@ -32,7 +32,7 @@ from petabatch.network.tiles import find_tiling
 from petabatch.parallel.comm import Serial
 from petabatch.probes import L1
 from petabatch.report.memory import needed
-from petabatch.spec.network import Evaluate, Network
+from petabatch.spec.network import Evaluate, LayerOutput, Network
 from petabatch.spec.parts import Connection, Layer, StepContext
 from petabatch.spec.schedule import DISPLAY, STEP, Every
 from petabatch.variable import Array
@@ -182,9 +182,13 @@ def test_synapses_and_spikes_of_all_tiles(parts: dict[str, int], kernel: str) ->
         "out": Identity(pre="cells", post="seen"),
         "further": Sparse(pre="cells", post="on", **given),
     }
-    found = agrees(loop_with(kernel, layers, connections), parts)
+    whole = loop_with(kernel, layers, connections)
+    spikes = {"cells": LayerOutput(every=STEP, variables=("A", "spikes"))}
+    output = whole.output.model_copy(update={"layers": whole.output.layers | spikes})
+    found = agrees(whole.model_copy(update={"output": output}), parts)
     for name in layers:
         assert found[f"layers/{name}/A"].any(), name
+    assert len(found["spikes/cells/unit"])
 
 
 def connected(kind: str, mode: str = "extra_shared") -> tuple[dict[str, Layer], dict[str, Connection]]:
