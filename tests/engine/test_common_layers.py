@@ -62,7 +62,7 @@ def test_the_first_image_is_read_as_often_as_it_is_held(batch: int | None, slice
         read.append((name, number, item))
         return engine.readers[name](number, item)
 
-    Start(engine.state).fill({name: partial(noted, name) for name in engine.readers}, engine.features)
+    Start(engine.state, engine.features).fill({name: partial(noted, name) for name in engine.readers})
     assert read == [(name, number, 0) for name in ("image", "pixels") for number in slices]
 
 

@@ -94,7 +94,7 @@ def test_one_update_from_the_originals_weights_activity_and_error(name: str) -> 
     border = net.layers["V1"].border
     before = data["W0"]
     shape = (1, 1, 1, *before.shape)
-    state = {v.name: np.zeros(shape, np.float32) for v in rule.variables(conv.weights(net.layers))}
+    state = {v.name: np.zeros(shape, np.float32) for v in rule.variables(conv.weights(conv.link(net.layers)))}
     for number, (code, error) in enumerate(zip(data["V1_A_upd"], data["InputError_upd"], strict=True)):
         weights = before.reshape(shape).copy()
         product = kernels.outer(code, error, p, border).sum(0, dtype=float)

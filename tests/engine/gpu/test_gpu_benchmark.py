@@ -99,6 +99,7 @@ def test_networks_without_graphs_are_launched_one_by_one(monkeypatch: pytest.Mon
     device = EmulatedGpu()
     monkeypatch.setattr(assembly, "choose", lambda network, comm: device)
     monkeypatch.setattr(gpu_networks, "Gpu", EmulatedGpu)
+    monkeypatch.setitem(small_networks.STEPS, 8, 40)
     with ExitStack() as held:
         works = gpu_networks.ours(small_networks.recurrent(8, slices=2), 40, held)
         for _ in range(2):
