@@ -11,9 +11,10 @@ from petabatch.layers import Linear
 from petabatch.layers.lca import LCA
 from petabatch.spec.model import Model
 from petabatch.spec.parts import Connection, Layer, Probe
-from support.random_networks.drawing import RUN, Drawing, numbers_of
+from support.random_networks.drawing import Drawing
 from support.random_networks.pairs import VARIED, Pair, Where, homes, hosts
 from support.random_networks.tables import Wanted
+from support.random_networks.varying import RUN, numbers_of
 
 _TRIES = 20
 """How often a part is drawn until it has the words that it is to have."""
@@ -22,12 +23,23 @@ _TRIES = 20
 class Aimed(Drawing):
     """A network that is being drawn around pairs."""
 
-    def __init__(self, seed: int, folder: Path, wanted: Wanted, pairs: Sequence[tuple[Where, Pair]]) -> None:
-        super().__init__(seed, folder, wanted)
-        self._pairs, self.most = pairs, 2 if pairs else self.most
+    def __init__(
+        self,
+        seed: int,
+        folder: Path,
+        wanted: Wanted,
+        pairs: Sequence[tuple[Where, Pair]],
+        rich: bool = True,
+    ) -> None:
+        super().__init__(seed, folder, wanted, rich)
+        self._pairs, words = pairs, {word for _, one in pairs for word in one}
+        self.early &= rich
+        self.apart &= rich
+        self.early |= any(word.startswith(("Until.", "Run.until")) for word in words)
+        self.apart |= any(word.startswith(("sweep", "Sweep.", "Range.")) for word in words)
 
-    def observe(self) -> None:
-        """Have the pairs meet, and observe what there is then."""
+    def aim(self) -> None:
+        """Have the pairs meet."""
         for where, pair in self._pairs:
             of_run = {word for word in pair if word not in hosts()}
             self.beside.setdefault(RUN, set()).update(of_run)
@@ -40,7 +52,6 @@ class Aimed(Drawing):
                 elif (name := self._part(first, {one})) is not None:
                     near = {"apart": name} if where == "elsewhere" else {"beside": name}
                     self._part(second, {other}, **near)
-        super().observe()
 
     def _part(
         self, kind: type[Model], words: set[str], beside: str | None = None, apart: str | None = None
@@ -71,7 +82,8 @@ class Aimed(Drawing):
     def _has(self, name: str, varied: bool) -> bool:
         """Return whether a part has all words that are demanded, and a number that can vary if it is to."""
         part = (self.layers | self.connections | self.probes)[name]
-        return self.demanded <= self.said(name) and (not varied or any(numbers_of("", part)))
+        numbers = [path for path, _ in numbers_of("", part) if not path.startswith(".start.")]
+        return self.demanded <= self.said(name) and (not varied or bool(numbers))
 
     def _layer(self, kind: type[Layer], varied: bool, other: str | None) -> str:
         """Return a layer that is not the other one."""
@@ -79,9 +91,14 @@ class Aimed(Drawing):
             if type(layer) is kind and name != other and self._has(name, varied):
                 return name
         name = f"{kind.model_fields['type'].default}{len(self.layers)}"
-        for _ in range(_TRIES):
+        shapes = self.shapes
+        if "Layer.reset_to" in self.demanded:
+            shapes = [layer.shape for layer in self.layers.values()]
+        for number in range(_TRIES):
             self.layers.pop(name, None)
-            self.layer(name, kind, self.one_of(*self.shapes))
+            if varied and number > _TRIES / 2:  # the number that all have
+                self.demanded |= {"Layer.border"}
+            self.layer(name, kind, self.one_of(*shapes))
             if self._has(name, varied):
                 break
         self.demanded = frozenset()
