@@ -36,6 +36,11 @@ ALONG = {"reset": {"reset_to": None}, "learn": {"decorrelate": 0.0, "revive": No
 """Keys that cannot stand without another."""
 
 
+def changes_nothing(one: Spoken) -> bool:
+    """Return whether a word must change no bit, as those of observers."""
+    return one.part.partition(".")[0] in OBSERVERS or one.said.word in UNSEEN
+
+
 class Acting:
     """Finds the words of a network that act, by running it without each."""
 
@@ -56,7 +61,7 @@ class Acting:
     def _acts(self, one: Spoken) -> bool:
         part, said = one
         kind, _, name = part.partition(".")
-        if kind in OBSERVERS or said.word in UNSEEN:
+        if changes_nothing(one):
             return True
         if kind == "layers" and said.of_table and said.path in ((), ("source",)):
             return any(state[f"layers/{name}/A"].any() for state in self._states)

@@ -182,6 +182,8 @@ class Reference:
                 for state in states
             ]
             yield run(self._network, states=others)
+        # A sum may be 0 but for a number that rounding leaves out, as of a weight that is almost 0.
+        yield run(self._network, states=[{key: _without_small(a) for key, a in s.items()} for s in states])
         for first, sizes in product(range(STRETCH), (False, True)):
             yield run(self._network, states=states, stretch=(STRETCH, first), sizes=sizes)
 
@@ -226,6 +228,15 @@ def _disturbed(key: str, array: np.ndarray, rng: np.random.Generator, sign: int)
     found = np.where(finite, values + noise * np.maximum(size, least), values)
     # as the variances of Adam, of which it takes the root
     return abs(found) if values.min() >= 0 and not active else found
+
+
+def _without_small(array: np.ndarray) -> np.ndarray:
+    """Return an array in which numbers are 0 that rounding leaves out of a sum with the largest."""
+    if array.dtype.kind != "f" or not array.size:
+        return array
+    size = np.where(np.isfinite(array), abs(array), np.inf)
+    largest = size[np.isfinite(size)].max(initial=0.0)
+    return np.where(size < DISTURBED * largest, 0, array)
 
 
 def _distance(found: np.ndarray, expected: np.ndarray) -> float:

@@ -37,7 +37,7 @@ LOOP = {"image": "image", "reconstruction": "recon", "code": "code", "drive": "d
 """What is called what in the sparse code."""
 STEPS, DISPLAYS = 4, 3
 """Steps of a display, and displays of a network."""
-LAYERS, PROBES = 7, 8
+LAYERS, PROBES = 4, 8
 """Most layers around the sparse code, and probes."""
 BORDERS = ("mirror", 0.5, "image")
 """Borders of layers that show images, other than zeros."""

@@ -19,7 +19,7 @@ from support.random_networks.words import words
 
 BATCH = 3
 """Slices of a network."""
-JOINED = 8
+JOINED = 5
 """Most connections of a network that no layer needs."""
 
 

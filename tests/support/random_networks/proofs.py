@@ -10,11 +10,11 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 
 from petabatch.spec.network import Network
-from support.random_networks.acting import Acting
+from support.random_networks.acting import Acting, changes_nothing
 from support.random_networks.pairs import VARIED, Spoken, spoken, type_of
 
-_ATTEMPTS, _RARELY = 8, 4
-"""Networks in which a key may change no bit before it is tried in one of `_RARELY` networks only."""
+_KEYS = 15
+"""Most keys of a network that are taken back, those that have been taken back least."""
 
 
 class Proofs:
@@ -28,22 +28,20 @@ class Proofs:
     def counted(self, network: Network, wanted: Collection[str]) -> Iterator[Spoken]:
         """Yield the words of a network that act, of those that are wanted."""
         acts, there = Acting(network, "array"), list(spoken(network))
+        keys: dict[tuple[str, str], list[Spoken]] = {}
         for one in there:
             if one.said.word in wanted and all(acts(table) for table in _around(one, there)):
-                alone = one.said.of_table or one.said.word in VARIED
-                if acts(one) if alone else self._key(network, one, acts):
+                if not (one.said.of_table or one.said.word in VARIED or changes_nothing(one)):
+                    keys.setdefault((type_of(network, one.part), one.said.word), []).append(one)
+                elif acts(one):
                     yield one
-
-    def _key(self, network: Network, one: Spoken, acts: Acting) -> bool:
-        key = (type_of(network, one.part), one.said.word)
-        if key in self.seen:
-            return True
-        tries = self.idle[key]
-        if (tries < _ATTEMPTS or tries % _RARELY == 0) and acts(one):
-            self.seen.add(key)
-            return True
-        self.idle[key] += 1
-        return False
+        unknown = sorted(keys.keys() - self.seen, key=lambda key: (self.idle[key], key))
+        for key in unknown[:_KEYS]:
+            if any(map(acts, keys[key])):
+                self.seen.add(key)
+            else:
+                self.idle[key] += 1
+        yield from (one for key in keys.keys() & self.seen for one in keys[key])
 
 
 def _around(one: Spoken, there: list[Spoken]) -> Iterator[Spoken]:

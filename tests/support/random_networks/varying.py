@@ -19,7 +19,7 @@ from support.random_networks.words import keys
 
 RUN = "run"
 """What is `beside` the parts of a network."""
-VARYING = 4
+VARYING = 2
 """Most numbers that vary in one way."""
 
 Number = tuple[str, float]
@@ -45,7 +45,7 @@ class Varying(Joining):
         found: dict[str, Any] = {"slices": {}, "over_time": {}}
         for way in found:
             paths = _able(network, numbers, way == "over_time")
-            for part in [None] * self.some(1, VARYING) + self._varied(way):
+            for part in [None] * self.some(0, VARYING) + self._varied(way):
                 taken = found["slices"].keys() | found["over_time"].keys()
                 free = [one for one in paths if one[0] not in taken and part in (None, _part(one[0]))]
                 if not free:
