@@ -68,7 +68,7 @@ class Acting:
         if kind == "connections" and said.path and said.path[0] in LEARNED and self._never_learns(name, said):
             try:
                 return self._where_it_learns(name)(one)
-            except NonFiniteError:
+            except (NonFiniteError, *REFUSED):
                 return False
         for other in self._without(kind, name, said):
             try:
@@ -92,7 +92,7 @@ class Acting:
         if name not in self._learning:
             learns = replaced(self._network.connections[name], ("learn", "every"), DISPLAY)
             connections = {**self._network.connections, name: learns}
-            network = self._network.model_copy(update={"connections": connections})
+            network = self._network.model_copy(update={"connections": connections, "sweep": None})
             self._learning[name] = Acting(network, self._network.run.kernel)
         return self._learning[name]
 

@@ -7,6 +7,7 @@ explained by what `check` says.
 from __future__ import annotations
 
 import faulthandler
+import gc
 import math
 import pickle
 import re
@@ -175,6 +176,7 @@ class Campaign:
         than `STUCK` seconds, which is left there as `running.pickle`.
         """
         while self.counts["networks"] < networks and time.monotonic() < end:
+            gc.freeze()  # what earlier networks have left behind is not looked through again
             network = None
             faulthandler.dump_traceback_later(STUCK, exit=True)
             try:
