@@ -168,9 +168,11 @@ class Drawing(Varying):
         """Add probes, those that time scales follow among them."""
         for name, layer in self.layers.items():
             if layer.controller is not None:
-                error = "error" if "error" in self.layers else "image"
+                error, code = (
+                    ("error", self.one_of("code", name)) if "code" in self.layers else ("image", name)
+                )
                 self.probes[f"of_{name}"] = self.fill(
-                    Energy, {"error": error, "code": name, "coefficient": 0.1}, self.said(name)
+                    Energy, {"error": error, "code": code, "coefficient": 0.1}, self.said(name)
                 )
         for number in range(self.some(2, PROBES)):
             self.probe(f"probe{number}", self.one_of(*self.layers))
