@@ -176,6 +176,7 @@ class Campaign:
         than `STUCK` seconds, which is left there as `running.pickle`.
         """
         while self.counts["networks"] < networks and time.monotonic() < end:
+            gc.collect()
             gc.freeze()  # what earlier networks have left behind is not looked through again
             network = None
             faulthandler.dump_traceback_later(STUCK, exit=True)
