@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -117,7 +118,7 @@ def test_a_rule_that_never_learns_acts_where_it_would() -> None:
 
 def test_keys_that_have_acted_count_where_their_part_acts(monkeypatch: pytest.MonkeyPatch) -> None:
     proofs, network, tried = Proofs(), traces(), list[str]()
-    wanted = {one.said.word for one in spoken(network)}
+    wanted = Counter(one.said.word for one in spoken(network))
     first = list(proofs.counted(network, wanted))
     acts = Acting._acts
 

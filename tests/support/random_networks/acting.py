@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Iterator, Mapping
 from itertools import zip_longest
 from typing import Any
@@ -44,8 +46,12 @@ def changes_nothing(one: Spoken) -> bool:
 class Acting:
     """Finds the words of a network that act, by running it without each."""
 
-    def __init__(self, network: Network, kernel: str = "auto") -> None:
-        """Run the network; raises NonFiniteError."""
+    def __init__(self, network: Network, kernel: str = "auto", seconds: float = math.inf) -> None:
+        """Run the network; raises NonFiniteError.
+
+        After so many `seconds` of processor time no word is taken back any more; words then do not act.
+        """
+        self._end = time.process_time() + seconds
         self._network = with_run(unobserved(network), kernel=kernel)
         self._stops = (2, network.run.display, network.run.display + 1, network.run.length)
         self._states = run(self._network, self._stops).states
@@ -55,8 +61,14 @@ class Acting:
     def __call__(self, one: Spoken) -> bool:
         """Return whether a word acts; observers do."""
         if one not in self._known:
+            if not changes_nothing(one) and time.process_time() > self._end:
+                return False
             self._known[one] = self._acts(one)
         return self._known[one]
+
+    def knows(self, one: Spoken) -> bool:
+        """Return whether it has been seen if a word acts."""
+        return one in self._known
 
     def _acts(self, one: Spoken) -> bool:
         part, said = one

@@ -165,9 +165,9 @@ class Campaign:
         """Yield words that act, of those with pairs that are missing."""
         all_words = list(spoken(network))
         missing = self.coverage.new(network, all_words).values()
-        wanted = {word for pairs in missing for one in pairs for word in one}
+        wanted = Counter(word for pairs in missing for one in pairs for word in one)
         yield from self._proofs.counted(network, wanted)
-        self.coverage.tried(met(network, [one for one in all_words if one.said.word in wanted]))
+        self.coverage.tried(met(network, [one for one in all_words if one in self._proofs.tested]))
 
     def go(self, networks: int, end: float = math.inf) -> Iterator[str]:
         """Compare networks until the time `end`; yield what is wrong.
@@ -178,7 +178,7 @@ class Campaign:
         while self.counts["networks"] < networks and time.monotonic() < end:
             gc.collect()
             gc.freeze()  # what earlier networks have left behind is not looked through again
-            network = None
+            network, drawn = None, self._folder / "running.pickle"
             faulthandler.dump_traceback_later(STUCK, exit=True)
             try:
                 network = self.network()
@@ -188,7 +188,8 @@ class Campaign:
             if lines:
                 self.problems[self._seed] = lines
                 kept = self._folder / f"network_{self._seed}.pickle"
-                kept.write_bytes(pickle.dumps(network))
+                left = drawn.read_bytes() if network is None and drawn.exists() else pickle.dumps(network)
+                kept.write_bytes(left)
                 yield f"{kept}: " + "; ".join(lines[:5])
         faulthandler.cancel_dump_traceback_later()
 

@@ -201,9 +201,9 @@ def _apart(found: Steps, expected: Steps, spread: Mapping[tuple[int, str], Any])
         finite = np.isfinite(theirs)
         largest = max(1.0, float(abs(theirs[finite]).max(initial=0.0)))
         room = TOLERANCE * largest + 5 * spread.get(place, 0)
-        same = np.where(
-            finite, abs(ours - theirs) <= room, (ours == theirs) | (np.isnan(ours) & np.isnan(theirs))
-        )
+        with np.errstate(invalid="ignore"):  # of two infinities
+            near = abs(ours - theirs) <= room
+        same = np.where(finite, near, (ours == theirs) | (np.isnan(ours) & np.isnan(theirs)))
         if place[1] == "until/gap":
             same |= np.isinf(ours)  # compiled steps do not keep it while a display goes on
         if not same.all():

@@ -13,6 +13,7 @@ from petabatch.probes import Energy, Optimality, SpikeStatistics
 from petabatch.spec.network import ConnectionOutput, LayerOutput, Network, Output, Run, Until
 from petabatch.spec.parts import NEVER, Layer, Probe
 from petabatch.spec.schedule import DISPLAY, STEP, Every
+from petabatch.weights import Uniform
 from support.random_networks.sources import random_source
 from support.random_networks.spiking import spiking
 from support.random_networks.tables import Nothing, Wanted
@@ -145,7 +146,8 @@ class Drawing(Varying):
         held = made.every == NEVER and kind is not Input  # it does nothing else than start
         if units and kind is not Neurons and (held or self.has("Layer.start", 0.2)):
             start = "V" if held and "V" in state else self.one_of(*units)
-            changed["start"] = {start: self.initial(shape, set(), self.batch)}
+            of_spikes = Uniform(low=1, high=1) if made.spiking else None  # numbers of spikes
+            changed["start"] = {start: of_spikes or self.initial(shape, set(), self.batch)}
         self.layers[name] = made.model_copy(update=changed)
         self.about |= self.said(name)
 
