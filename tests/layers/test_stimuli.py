@@ -17,7 +17,7 @@ from petabatch.sources import ImageArray
 from petabatch.spec.network import LayerOutput, Network, Output, Run
 from petabatch.spec.parts import STEP
 from petabatch.spec.schedule import Every
-from petabatch.weights import Uniform
+from petabatch.weights import Constant, Uniform
 
 STEPS, DT = 200, 0.1
 
@@ -229,3 +229,15 @@ def test_stimuli_go_on_with_the_bits_of_one_run() -> None:
     for name in ("layers/s/A", "layers/g/A"):
         np.testing.assert_array_equal(second.recorded[name], whole.recorded[name][100:])
         assert second.recorded[name].any()
+
+
+@pytest.mark.parametrize("value", [-2.0, 0.5])
+def test_what_spikes_starts_with_numbers_of_spikes(value: float) -> None:
+    layer = Poisson(shape=(1, 2, 1), start={"A": Constant(value=value)})
+    network = Network(run=Run(steps=2), layers={"poisson": layer})
+    with pytest.raises(ParamsError, match="number of spikes") as raised:
+        in_memory.run(network)
+    assert raised.value.problems[0].key == "layers.poisson.start.A"
+    assert f"found:    {value:g}" in str(raised.value)
+    started = layer.model_copy(update={"start": {"A": Constant(value=2.0)}})
+    in_memory.run(network.model_copy(update={"layers": {"poisson": started}}))
