@@ -16,6 +16,8 @@ from support.random_networks.pairs import VARIED, Pair, Where, homes, hosts
 from support.random_networks.tables import Wanted
 from support.random_networks.varying import RUN, numbers_of
 
+AROUND, JOINED = (0, 2), 2
+"""Layers around the sparse code that no pair needs, and most connections of that kind."""
 _TRIES = 20
 """How often a part is drawn until it has the words that it is to have."""
 
@@ -33,6 +35,8 @@ class Aimed(Drawing):
     ) -> None:
         super().__init__(seed, folder, wanted, rich)
         self._pairs, words = pairs, {word for _, one in pairs for word in one}
+        if pairs:
+            self.around, self.most_joined = AROUND, JOINED
         self.early &= rich
         self.apart &= rich
         self.early |= any(word.startswith(("Until.", "Run.until")) for word in words)

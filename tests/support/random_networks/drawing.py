@@ -38,8 +38,8 @@ LOOP = {"image": "image", "reconstruction": "recon", "code": "code", "drive": "d
 """What is called what in the sparse code."""
 STEPS, DISPLAYS = 4, 3
 """Steps of a display, and displays of a network."""
-LAYERS, PROBES = 4, 8
-"""Most layers around the sparse code, and probes."""
+LAYERS, PROBES = (2, 4), 8
+"""Least and most layers around the sparse code, and most probes."""
 BORDERS = ("mirror", 0.5, "image")
 """Borders of layers that show images, other than zeros."""
 
@@ -54,6 +54,7 @@ class Drawing(Varying):
         """
         super().__init__(seed, folder, wanted or Nothing(), rich)
         self.phases = self.one_of("none", "all", "some")
+        self.around = LAYERS
         down, channels = int(self.rng.integers(1, 4)), int(self.rng.integers(1, 4))
         ny, nx = (int(n) for n in self.rng.integers(1, 6, 2))
         features = int(self.rng.integers(1, self.one_of(8, 8, 40)))
@@ -68,7 +69,7 @@ class Drawing(Varying):
             alone = self.chance(0.1) and self.rich
             if self.early or (self.rich and (alone or self.chance(0.85))):
                 self.loop()
-            for _ in range(0 if alone else self.some(2, LAYERS)):
+            for _ in range(0 if alone else self.some(*self.around)):
                 self.neighbour()
             self.aim()
             if not alone and self.rich:

@@ -32,7 +32,7 @@ class Joining(Tables):
         self.layers, self.connections = dict[str, Layer](), dict[str, Connection]()
         self.probes = dict[str, Probe]()
         self._words = dict[str, tuple[Any, set[str]]]()
-        self.batch = BATCH
+        self.batch, self.most_joined = BATCH, JOINED
         self.early, self.apart = self.chance(0.2), self.chance(0.25)
         """Whether displays may end early, and whether there is a sweep, whose points learn apart."""
 
@@ -64,7 +64,7 @@ class Joining(Tables):
         pairs = [(pre, post) for pre in names for post in names if self.receives(post)]
         said = {name: self.said(name) for name in names}
         weights = [1 + self.wanted.between(said[pre], said[post]) for pre, post in pairs]
-        for _ in range(int(self.rng.integers(1, JOINED + 1))):
+        for _ in range(int(self.rng.integers(1, self.most_joined + 1))):
             if pairs:
                 self.any_connection(*self.weighted(pairs, weights))
 

@@ -59,7 +59,7 @@ VALUES: Mapping[str, Sequence[Any]] = {
     "RateDecay.phase": (1,),
     "Rectified.threshold": (0.1, -0.2), "LCA.threshold": (0.1, 0.05),
     "Retina.background": (300.0,), "Retina.begin": (1.0,), "Retina.burst_duration": (1.5,),
-    "Retina.burst_rate": (300.0,), "Retina.end": (4.0,), "Retina.rate": (900.0, 500.0),
+    "Retina.burst_rate": (310.0,), "Retina.end": (4.0,), "Retina.rate": (900.0, 500.0),
     "Retina.recovery": (1.0,), "Retina.refractory": (0.0, 1.0),
     "Rescale.deviation": (0.5,), "Rescale.high": (0.8,), "Rescale.low": (-0.5,), "Rescale.mean": (0.2,),
     "Rescale.norm": (0.7,),
