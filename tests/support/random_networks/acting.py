@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Mapping
-from itertools import zip_longest
+from itertools import islice, zip_longest
 from typing import Any
 
 from petabatch.connections import Clone
@@ -53,7 +53,8 @@ class Acting:
         """
         self._end = time.process_time() + seconds
         self._network = with_run(unobserved(network), kernel=kernel)
-        self._stops = (2, network.run.display, network.run.display + 1, network.run.length)
+        display = network.run.display
+        self._stops = (2, display, display + 1, 2 * display + 1)
         self._states = run(self._network, self._stops).states
         self._known: dict[Spoken, bool] = {}
         self._learning: dict[str, Acting] = {}
@@ -112,7 +113,7 @@ class Acting:
         """Return whether states differ; a run that ends earlier does."""
         return any(
             state is None or other is None or _differ(state, other)
-            for state, other in zip_longest(self._states, found)
+            for state, other in zip_longest(self._states, islice(found, len(self._states)))
         )
 
     def _without(self, kind: str, name: str, said: Said) -> Iterator[Network]:

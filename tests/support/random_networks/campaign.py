@@ -80,7 +80,7 @@ class Campaign:
                 self.coverage.accept(network)
                 self._seen.add(network)
                 (self._folder / "running.pickle").write_bytes(pickle.dumps(network))
-                states = run(with_run(network, kernel="auto")).states
+                states = run(with_run(network, kernel="array")).states
             except ParamsError as error:
                 for problem in error.problems:
                     self._refuse(problem)

@@ -13,7 +13,7 @@ from petabatch.spec.network import Network
 from support.random_networks.acting import Acting, changes_nothing
 from support.random_networks.pairs import VARIED, Spoken, spoken, type_of
 
-_SECONDS = 3.0
+_SECONDS = 2.0
 """Processor time in which words of a network are taken back."""
 _KEYS = 15
 """Most keys of a network that are taken back, those that have been taken back least."""

@@ -128,7 +128,8 @@ class Tables:
 
         Raises TableError where what is given is refused.
         """
-        said = {type_word(model)} if issubclass(model, Part) else set[str]()
+        own = {type_word(model)} if issubclass(model, Part) else set[str]()
+        said = {*own}
         chosen, options = dict[str, Any](), list[tuple[str, Any, float]]()
         for key in keys(model):
             name, required = named(model, key), model.model_fields[key].is_required()
@@ -161,6 +162,8 @@ class Tables:
                     key for key in free if key != left and _refused(model, given, chosen, left, value, key)
                 ]
                 others = {word_of(model, key, chosen[key]) for key in culprits}
+                if not culprits:  # what is given, and the type
+                    others = {word_of(model, key, one) for key, one in given.items()} | own
                 self.wanted.refuse(word_of(model, left, value), others, error.problems[0].message)
 
     def _weight(self, value: Any, word: str, said: set[str], near: set[str]) -> float:
