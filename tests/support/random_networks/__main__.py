@@ -26,8 +26,8 @@ from support.random_networks.matrix import missing, table, totals, write
 from support.random_networks.pairs import WHERE
 from support.random_networks.values import NOT_DRAWN
 
-EVERY = 20
-"""Networks after which the campaign is stored."""
+EVERY, PROOFS = 10, 25
+"""Networks after which the campaign is stored, and keys that are then tried alone."""
 
 
 def report(campaign: Campaign) -> Iterator[str]:
@@ -63,6 +63,7 @@ def main() -> int:
     campaign = pickle.loads(kept.read_bytes()) if kept.exists() else Campaign(folder, asked.seed)
     begin, wrong = time.monotonic(), 0
     for part in range(campaign.counts["networks"] + EVERY, asked.networks + EVERY, EVERY):
+        campaign.prove(PROOFS)
         for line in campaign.go(min(part, asked.networks), begin + asked.seconds):
             wrong += 1
             print(line, flush=True)

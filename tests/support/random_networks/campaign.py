@@ -29,7 +29,7 @@ from support.random_networks.aiming import Aimed
 from support.random_networks.comparing import INVARIANTS, Reference
 from support.random_networks.coverage import Coverage
 from support.random_networks.missing_pairs import with_missing_pairs
-from support.random_networks.pairs import WHERE, Pair, Spoken, Where, met, spoken
+from support.random_networks.pairs import WHERE, Pair, Spoken, Where, met, pair, spoken
 from support.random_networks.proofs import Proofs
 from support.random_networks.real_ranks import checksum, on_real_ranks
 from support.random_networks.repairing import repaired
@@ -94,6 +94,23 @@ class Campaign:
                     self.seconds["drawing"] += time.process_time() - begin
                     return network
                 self.counts["too large"] += 1
+
+    def prove(self, count: int) -> None:
+        """Draw networks around keys that are not known to act, so many, to see whether they do."""
+        begin = time.process_time()
+        for key in self._proofs.missing()[:count]:
+            self._seed += 1
+            self._proofs.aims[key] += 1
+            self.coverage.aim(("in one part", pair(*key)))
+            try:
+                with warnings.catch_warnings(action="ignore"):
+                    pairs: list[tuple[Where, Pair]] = [("in one part", pair(*key))]
+                    wanted = Told(self.coverage.refuse)
+                    drawn = Aimed(self._seed, self._folder, wanted, pairs).network()
+                    self._proofs.prove(repaired(drawn, self._take_out))
+            except (InputError, NonFiniteError, ParamsError):
+                continue
+        self.seconds["proving"] += time.process_time() - begin
 
     def explain(self, end: float) -> None:
         """Until the time `end`, have `check` say of missing pairs whether there are networks with them."""
