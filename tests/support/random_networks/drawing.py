@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from petabatch.connections import Conv, Identity, Transpose
-from petabatch.layers import Constant, Input, Linear, MaxUnpool, Neurons
+from petabatch.layers import Constant, Input, Linear, MaxUnpool, Neurons, Rescale
 from petabatch.probes import Energy, Optimality, SpikeStatistics
 from petabatch.spec.network import ConnectionOutput, LayerOutput, Network, Output, Run, Until
 from petabatch.spec.parts import NEVER, Layer, Probe
@@ -40,6 +40,8 @@ STEPS, DISPLAYS = 4, 3
 """Steps of a display, and displays of a network."""
 LAYERS, PROBES = (2, 4), 8
 """Least and most layers around the sparse code, and most probes."""
+RESCALED = {"low": "range", "high": "range", "mean": "standard", "deviation": "standard", "norm": "length"}
+"""Methods to rescale, by the keys that are theirs."""
 BORDERS = ("mirror", 0.5, "image")
 """Borders of layers that show images, other than zeros."""
 
@@ -125,6 +127,9 @@ class Drawing(Varying):
                 given |= {"every": NEVER, "batch": 1}
             elif self.early:
                 more |= {"every": [NEVER], "offset": []}
+        if kind is Rescale:
+            methods = [method for key, method in RESCALED.items() if f"Rescale.{key}" in self.demanded]
+            given |= {"method": methods[0]} if methods else {}
         if kind is MaxUnpool:
             given["window"] = tuple(self.one_of(1, *[2] * (size % 2 == 0)) for size in shape[:2])
         own = spiking(self, kind, shape, self.batch)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from petabatch.sources.orders import Movie, Order
+from petabatch.sources.orders import Movie, Order, Specified
 from petabatch.sources.transforms import Transform
 from petabatch.sources.view import View
 from petabatch.spec.parts import Source
@@ -83,7 +83,9 @@ def _films(tables: Tables, order: Order, data: np.ndarray) -> tuple[np.ndarray, 
     Where a run may not be longer than its films, these are long.
     """
     lengths: tuple[int, ...] = tables.one_of((2, 1, 3, 1, 1, 2), (1, 2, 1), (2, 3, 1, 2))
-    if isinstance(order, Movie) and order.end == "longest":
+    if isinstance(order, Movie) and order.at_end == "stop" and order.end in ("hold", "longest"):
+        lengths = (LONG if order.end == "longest" else 1, 1, 2, 2, 3, 3)
+    elif isinstance(order, Movie) and order.end == "longest":
         lengths = (LONG, 1, 2)
     elif isinstance(order, Movie) and (
         order.end == "shortest" or (order.at_end == "stop" and order.end == "wrap")
@@ -98,9 +100,12 @@ def _films(tables: Tables, order: Order, data: np.ndarray) -> tuple[np.ndarray, 
 
 def _order(tables: Tables, batch: int, among: tuple[str, ...] = ()) -> Order:
     kind = tables.type_of(Order, among=among)
-    specified = {"start": tuple(int(n) for n in tables.rng.integers(4, size=batch))}
-    more = {"skip": [2, tuple(range(1, batch + 1))]}
-    return tables.fill(kind, specified if kind.model_fields["type"].default == "specified" else {}, more=more)
+    given: dict[str, Any] = {}
+    if kind is Specified:
+        given = {"start": tuple(int(n) for n in tables.rng.integers(4, size=batch))}
+    elif kind is Movie and "Movie.at_end=stop" in tables.demanded:
+        given = {"at_end": "stop", "end": tables.one_of("hold", "longest")}
+    return tables.fill(kind, given, more={"skip": [2, tuple(range(1, batch + 1))]})
 
 
 def _transforms(tables: Tables, shape: Shape, margin: bool) -> list[Transform]:
