@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import product
 from typing import Any
 
 import numpy as np
+import pytest
 
 from petabatch import in_memory
 from petabatch.errors import ParamsError
@@ -182,6 +184,9 @@ class Reference:
                 for state in states
             ]
             yield run(self._network, states=others)
+        for seed, sign in product(range(REPETITIONS // 2), (1, -1)):
+            with _disturbed_sums(self._network, seed, sign):
+                yield run(self._network, states=states)
         # A sum may be 0 but for a number that rounding leaves out, as of a weight that is almost 0.
         yield run(self._network, states=[{key: _without_small(a) for key, a in s.items()} for s in states])
         for first, sizes in product(range(STRETCH), (False, True)):
@@ -228,6 +233,25 @@ def _disturbed(key: str, array: np.ndarray, rng: np.random.Generator, sign: int)
     found = np.where(finite, values + noise * np.maximum(size, least), values)
     # as the variances of Adam, of which it takes the root
     return abs(found) if values.min() >= 0 and not active else found
+
+
+@contextmanager
+def _disturbed_sums(network: Network, seed: int, sign: int) -> Iterator[None]:
+    """Have layers receive sums with errors as of rounding, as of weights that are no part of a state."""
+    rng = np.random.default_rng(seed)
+
+    def disturbed(update: Any) -> Any:
+        def updated(layer: Any, ctx: Any, state: Any, drive: Any, *arrays: Any) -> None:
+            noise = [1 + sign * DISTURBED * rng.normal(size=one.shape) for one in drive]
+            update(layer, ctx, state, [d * n for d, n in zip(drive, noise, strict=True)], *arrays)
+
+        return updated
+
+    with pytest.MonkeyPatch.context() as patched:
+        updates = {type(layer): type(layer).update for layer in network.layers.values()}
+        for kind, update in updates.items():
+            patched.setattr(kind, "update", disturbed(update))
+        yield
 
 
 def _without_small(array: np.ndarray) -> np.ndarray:
