@@ -70,7 +70,7 @@ def keys_of(part: Any) -> list[tuple[Keys, Any, str]]:
         ((*path, key), table, key)
         for path, table in tables.items()
         for key in type(table).model_fields
-        if key not in ("type", "shape")
+        if key not in ("type", "shape", "start")
     ]
 
 
