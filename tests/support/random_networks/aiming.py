@@ -16,7 +16,7 @@ from support.random_networks.pairs import VARIED, Pair, Where, homes, hosts
 from support.random_networks.tables import Wanted
 from support.random_networks.varying import RUN, numbers_of
 
-AROUND, JOINED = (0, 2), 2
+AROUND, JOINED = (0, 1), 2
 """Layers around the sparse code that no pair needs, and most connections of that kind."""
 _TRIES = 20
 """How often a part is drawn until it has the words that it is to have."""

@@ -37,7 +37,7 @@ ATTEMPTS, LAST = 5, 12
 """Networks that are drawn around a pair that `check` refuses, and around any, at most."""
 AMPLE = 60_000
 """Pairs that have never been drawn of which any network has many."""
-TOGETHER, TARGETS = 4, 8
+TOGETHER, TARGETS = 3, 6
 """Words, and pairs of these, that a network is drawn around, at most."""
 
 

@@ -75,7 +75,9 @@ class Joining(Tables):
             return
         needed = {"mask": ("exc", "mask"), "product": ("exc", "inh"), "max_unpool": ("exc", "place")}
         for channel in needed.get(layer.type, ("exc",)):
-            self.any_connection(self.one_of(*self.layers), name, channel=channel)
+            # the image is never 0, as others may be
+            pre = "image" if self.chance(0.6) else self.one_of(*self.layers)
+            self.any_connection(pre, name, channel=channel)
         if layer.type == "quotient":
             ones = f"ones{len(self.layers)}"
             self.layers = {ones: Constant(shape=layer.shape, value=0.6), **self.layers}
