@@ -16,8 +16,10 @@ from support.random_networks.pairs import VARIED, Pair, Where, homes, hosts
 from support.random_networks.tables import Wanted
 from support.random_networks.varying import RUN, numbers_of
 
-AROUND, JOINED = (0, 1), 2
-"""Layers around the sparse code that no pair needs, and most connections of that kind."""
+AROUND, JOINED, HUBS = (2, 4), 2, 2
+"""Layers around the sparse code that no pair needs, most connections of that kind, and layers of pairs that
+these layers are joined to.
+"""
 _TRIES = 20
 """How often a part is drawn until it has the words that it is to have."""
 
@@ -43,7 +45,7 @@ class Aimed(Drawing):
         self.apart |= any(word.startswith(("sweep", "Sweep.", "Range.")) for word in words)
 
     def aim(self) -> None:
-        """Have the pairs meet."""
+        """Have the pairs meet; other layers are joined to the layers of some."""
         for where, pair in self._pairs:
             of_run = {word for word in pair if word not in hosts()}
             self.beside.setdefault(RUN, set()).update(of_run)
@@ -52,10 +54,12 @@ class Aimed(Drawing):
             if found := homes(where, *pair):
                 (first, one), (second, other) = self.one_of(*found)
                 if where == "in one part":
-                    self._part(first, {one, other})
+                    name = self._part(first, {one, other})
                 elif (name := self._part(first, {one})) is not None:
                     near = {"apart": name} if where == "elsewhere" else {"beside": name}
                     self._part(second, {other}, **near)
+                self.hubs += [name] if name in self.layers and name not in self.hubs else []
+        self.hubs = self.hubs[:HUBS]
 
     def _part(
         self, kind: type[Model], words: set[str], beside: str | None = None, apart: str | None = None

@@ -56,7 +56,8 @@ class Drawing(Varying):
         """
         super().__init__(seed, folder, wanted or Nothing(), rich)
         self.phases = self.one_of("none", "all", "some")
-        self.around = LAYERS
+        self.around, self.hubs = LAYERS, list[str]()
+        """How many layers there are around the sparse code, and those that they are joined to."""
         down, channels = int(self.rng.integers(1, 4)), int(self.rng.integers(1, 4))
         ny, nx = (int(n) for n in self.rng.integers(1, 6, 2))
         features = int(self.rng.integers(1, self.one_of(8, 8, 40)))
@@ -71,9 +72,9 @@ class Drawing(Varying):
             alone = self.chance(0.1) and self.rich
             if self.early or (self.rich and (alone or self.chance(0.85))):
                 self.loop()
+            self.aim()
             for _ in range(0 if alone else self.some(*self.around)):
                 self.neighbour()
-            self.aim()
             if not alone and self.rich:
                 self.join()
             self.observe()
@@ -85,8 +86,8 @@ class Drawing(Varying):
     # Layers
 
     def neighbour(self) -> None:
-        """Add a layer, joined to one that there is."""
-        beside = self.one_of(*self.layers)
+        """Add a layer, joined to the hub or, where there is none, to any."""
+        beside = self.one_of(*(self.hubs or self.layers))
         near = self.said(beside)
         kind, shape = self.type_of(Layer, near), self.one_of(*self.shapes)
         name = f"{kind.model_fields['type'].default}{len(self.layers)}"
@@ -183,7 +184,8 @@ class Drawing(Varying):
                     Energy, {"error": error, "code": code, "coefficient": 0.1}, self.said(name)
                 )
         for number in range(self.some(2, PROBES)):
-            self.probe(f"probe{number}", self.one_of(*self.layers))
+            some = self.hubs if self.hubs and self.chance(0.5) else self.layers
+            self.probe(f"probe{number}", self.one_of(*some))
 
     def probe(self, name: str, layer: str, kind: type[Probe] | None = None) -> None:
         """Add a probe of a layer, of any type unless it is given."""
