@@ -13,6 +13,7 @@ from petabatch import in_memory
 from petabatch.connections import Identity
 from petabatch.errors import NonFiniteError, ParamsError, TableError
 from petabatch.layers import Input, Neurons, Poisson, SpikeTimes
+from petabatch.probes import SpikeStatistics
 from petabatch.sources import ImageArray
 from petabatch.spec.network import LayerOutput, Network, Output, Run
 from petabatch.spec.parts import STEP
@@ -241,3 +242,14 @@ def test_what_spikes_starts_with_numbers_of_spikes(value: float) -> None:
     assert f"found:    {value:g}" in str(raised.value)
     started = layer.model_copy(update={"start": {"A": Constant(value=2.0)}})
     in_memory.run(network.model_copy(update={"layers": {"poisson": started}}))
+
+
+@pytest.mark.parametrize("kernel", ["array", "dense"])
+def test_rates_that_are_too_large_end_a_run_whose_spikes_are_counted(kernel: Any) -> None:
+    network = Network(
+        run=Run(steps=4, dt=1.0, kernel=kernel),
+        layers={"poisson": poisson(2, rate=5000.0)},
+        probes={"spikes": SpikeStatistics(layer="poisson", every=STEP)},
+    )
+    with pytest.raises(NonFiniteError, match="at most 4096"):
+        in_memory.run(network)
