@@ -47,7 +47,7 @@ class Varying(Joining):
             paths = _able(network, numbers, way == "over_time")
             for part in [None] * self.some(0, VARYING) + self._varied(way):
                 taken = found["slices"].keys() | found["over_time"].keys()
-                free = [one for one in paths if one[0] not in taken and part in (None, _part(one[0]))]
+                free = [one for one in paths if one[0] not in taken and self._of(one, part)]
                 if not free:
                     continue
                 weights = [1 + self._vary(way, path, self.said(_part(path))) for path, _ in free]
@@ -63,6 +63,11 @@ class Varying(Joining):
         """Return the parts of which a number is to vary in a way."""
         more = {"over_time": ("OverTime.",), "sweep": ("Sweep.", "Range.")}.get(way, ())
         return [name for name, words in self.beside.items() if any(w.startswith((way, *more)) for w in words)]
+
+    def _of(self, number: Number, part: str | None) -> bool:
+        """Return whether a number is of a part, if one is given, or of one that is not asked for."""
+        own = _part(number[0])
+        return own == part if part is not None else own not in self.beside
 
     def _numbers(self) -> Iterator[Number]:
         """Yield the numbers of parts and of tables in them, by key path."""
@@ -95,7 +100,7 @@ class Varying(Joining):
         """Draw two points, in which numbers of some parts differ, with those of which it is demanded."""
         asked, columns = self._varied("sweep"), dict[str, Any]()
         for part in [None] * self.some(1, VARYING) + asked:
-            free = [one for one in paths if one[0] not in columns and part in (None, _part(one[0]))]
+            free = [one for one in paths if one[0] not in columns and self._of(one, part)]
             if free:
                 weights = [1 + self._vary("sweep", path, self.said(_part(path))) for path, _ in free]
                 path, value = self.weighted(free, weights)
