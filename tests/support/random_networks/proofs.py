@@ -15,7 +15,7 @@ from support.random_networks.acting import Acting, changes_nothing
 from support.random_networks.pairs import VARIED, Spoken, hosts, own_word, spoken, type_of
 from support.random_networks.values import drawn
 
-_SECONDS = 2.0
+_SECONDS = 4.0
 """Processor time in which words of a network are taken back."""
 _KEYS = 6
 """Most keys of a network that are taken back alone, those that have been taken back least."""
