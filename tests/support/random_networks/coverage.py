@@ -30,6 +30,8 @@ from support.random_networks.words import Said, words
 
 _FAR, _LATER = 0.3, 0.02
 """Weight of a pair elsewhere, and of one that a network may have later, relative to one that it has now."""
+_ALLOWED = 5.0
+"""How much more than others a pair is wanted that `check` has accepted."""
 _NONE = frozenset[str]()
 REFUSALS = 3
 """Refusals after which a word is no longer given to a type, or a pair to a part, that was never accepted."""
@@ -143,7 +145,10 @@ class Coverage:
 
     def _value(self, where: Where, one: Pair) -> float:
         """Return how much it is wanted that a network is drawn around a pair."""
-        return 0.0 if self._given_up(where, one) else 1 / (1 + self._aims[where, one]) ** 2
+        if self._given_up(where, one):
+            return 0.0
+        surely = _ALLOWED if (where, one) in self.allowed else 1.0
+        return surely / (1 + self._aims[where, one]) ** 2
 
     def unexplained(self) -> Iterator[tuple[Where, Pair]]:
         """Yield missing pairs that no network has had, and of which `check` has accepted none."""
