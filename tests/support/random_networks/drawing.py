@@ -194,6 +194,7 @@ class Drawing(Varying):
         what = kind.model_fields["type"].default
         shape, alike = self.layers[layer].shape, self.alike(layer)
         masks = [m for m, other in self.layers.items() if other.shape in (shape, (*shape[:2], 1))]
+        also = ["image"]
         if kind is SpikeStatistics:
             spiking = [other for other, one in self.layers.items() if one.spiking]
             if not spiking:
@@ -204,8 +205,8 @@ class Drawing(Varying):
             "energy": {"error": layer, "code": self.one_of(*self.layers), "coefficient": 0.1},
             "psnr": {"image": layer, "reconstruction": other},
             "optimality": self._lasso(layer),
-            "quotient": {"numerator": self.cost(layer, masks), "denominator": self.cost("image", [])},
-            "sum": {"terms": {"one": self.cost(layer, masks), "two": self.cost("image", [])}},
+            "quotient": {"numerator": self.cost(layer, masks), "denominator": self.cost("image", also)},
+            "sum": {"terms": {"one": self.cost(layer, masks), "two": self.cost("image", also)}},
         }.get(what, {"layer": layer})  # fmt: skip
         if not given:
             return
@@ -246,8 +247,8 @@ class Drawing(Varying):
         """Return the network of all that has been drawn, with numbers that vary."""
         length = {"steps": STEPS * DISPLAYS} if self.chance(0.3) else {"displays": DISPLAYS}
         given: dict[str, Any] = {"batch": self.batch, "display": STEPS, **length}
-        given["precision"] = "float64" if self.chance(0.05) else "float32"
         self.demanded = frozenset(self.beside.get(RUN, ()))
+        given["precision"] = "float64" if self.has("Run.precision=float64", 0.05) else "float32"
         if "code" in self.layers and self.early:
             self.probes["gap"] = self.fill(Optimality, {**LOOP, "coefficient": 0.1})
             ends = {"gap": self.one_of(0.5, 0.95, 2.0), "every": self.one_of(1, 2)}
