@@ -7,7 +7,7 @@ from itertools import product
 from pathlib import Path
 
 from petabatch.connections import Clone, Conv, Potential, Transpose
-from petabatch.layers import Linear
+from petabatch.layers import Linear, Neurons
 from petabatch.layers.lca import LCA
 from petabatch.spec.model import Model
 from petabatch.spec.parts import Connection, Layer, Probe
@@ -130,9 +130,12 @@ class Aimed(Drawing):
                 return name
         what = kind.model_fields["type"].default
         name, places = f"{what}{len(self.connections)}", self._places(what, beside)
+        targets = "Connection.target" in self.demanded
+        places = [ends for ends in places if not targets or self.layers[ends[1]].targets]
         if not places and beside not in self.connections:
             self._room(kind, beside or self.one_of(*self.layers))
             name, places = f"{what}{len(self.connections)}", self._places(what, beside)
+            places = [ends for ends in places if not targets or self.layers[ends[1]].targets] or places
         for _ in range(_TRIES if places else 0):
             self.connections.pop(name, None)
             pre, post = self.one_of(*places)
@@ -156,7 +159,10 @@ class Aimed(Drawing):
         demanded, self.demanded = self.demanded, frozenset()
         (ny, nx, nf), name = self.layers[beside].shape, f"room{len(self.layers)}"
         what = kind.model_fields["type"].default
-        if kind in (Clone, Transpose):
+        if "Connection.target" in demanded:
+            self.layer(name, Neurons, (ny, nx, nf))
+            self.feed(name)
+        elif kind in (Clone, Transpose):
             self._connection(Conv, False, beside, None)
         elif kind is Potential:
             self.layer(name, LCA, (ny, nx, nf))

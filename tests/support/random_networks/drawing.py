@@ -195,7 +195,7 @@ class Drawing(Varying):
         shape, alike = self.layers[layer].shape, self.alike(layer)
         masks = [m for m, other in self.layers.items() if other.shape in (shape, (*shape[:2], 1))]
         also = ["image"]
-        if kind is SpikeStatistics:
+        if kind is SpikeStatistics and self.rich:
             spiking = [other for other, one in self.layers.items() if one.spiking]
             if not spiking:
                 return
@@ -231,7 +231,7 @@ class Drawing(Varying):
         """Draw what is recorded."""
         layers, connections = {}, {}
         for name, layer in self.layers.items():
-            variables = ["A", *(variable.name for variable in layer.variables())]
+            variables = ["A", *(variable.name for variable in layer.variables()), *["spikes"] * layer.spiking]
             self.demanded = frozenset(self.beside.get(name, ()))
             if self.demanded or self.chance(0.8):
                 layers[name] = self.fill(LayerOutput, {}, self.said(name), {"variables": [tuple(variables)]})

@@ -179,7 +179,12 @@ class Joining(Tables):
             if isinstance(one, Conv) and one.normalize is None and one.mode == given["mode"]
             and one.weights(self.layers).shape[:3] == shape[:3]
         ]  # fmt: skip
-        if self.chance(0.8):
+        together = "Normalize.together" in self.demanded
+        if together and not fellows:
+            fellow = f"fellow{len(self.connections)}"
+            self.connections[fellow] = Conv(**{**given, "init": Uniform(low=-0.2, high=0.3)})
+            fellows = [(fellow,)]
+        if together or self.chance(0.8):
             given["normalize"] = self.normaliser(fellows, near)
         if learns:
             against = self.alike(given["post"])
@@ -205,7 +210,8 @@ class Joining(Tables):
         number = 0  # of synapses, where it is known
         if origin == "path" or given["mode"].startswith("extra_"):
             more["per_slice"] = []
-        if origin == "path" or given["pre"] != given["post"] or min(units, targets) < 3:
+        apart = given["pre"] != given["post"] and "Sparse.self_connections=False" not in self.demanded
+        if origin == "path" or apart or min(units, targets) < 3:
             more["self_connections"] = []
         if inner:
             more["speed"] = []

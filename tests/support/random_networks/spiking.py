@@ -25,28 +25,28 @@ _LATEST = 12.0
 def spiking(tables: Tables, kind: type[Layer], shape: Shape, batch: int) -> dict[str, Any]:
     """Return keys of a spiking layer that depend on each other; nothing for other types."""
     if kind is Neurons:
-        return _neurons(tables, shape)
+        return _neurons(tables, shape, batch)
     if kind is Poisson:
-        return _poisson(tables, shape)
+        return _poisson(tables, shape, batch)
     if kind is SpikeTimes:
         return _spike_times(tables, shape, batch)
     return {}
 
 
-def _number(tables: Tables, shape: Shape, value: float) -> Any:
+def _number(tables: Tables, shape: Shape, value: float, batch: int) -> Any:
     """Return a number, or an initialiser for a number of each unit."""
     asked = any(word.startswith(("initialiser ", "Initial.", "Constant.same")) for word in tables.demanded)
-    return tables.initial(shape, set(), 0) if asked or tables.chance(0.5) else value
+    return tables.initial(shape, set(), batch) if asked or tables.chance(0.5) else value
 
 
-def _neurons(tables: Tables, shape: Shape) -> dict[str, Any]:
+def _neurons(tables: Tables, shape: Shape, batch: int) -> dict[str, Any]:
     given, spikes = dict[str, Any](), tables.chance(0.5)
     methods = [text for word, text in _SUITED.items() if word in tables.demanded]
     text = methods[0] if methods else tables.one_of(*_EQUATIONS)
     if not tables.demanded.isdisjoint((*_OF_SPIKES, "Neurons.activity")):
         spikes = "Neurons.activity" not in tables.demanded
     if tables.has("Neurons.parameters", 0.5):
-        given["parameters"] = {"k": _number(tables, shape, 0.7)}
+        given["parameters"] = {"k": _number(tables, shape, 0.7, batch)}
     else:
         text = text.replace("k", "1")
     if tables.has("Neurons.currents", 0.5):
@@ -54,7 +54,7 @@ def _neurons(tables: Tables, shape: Shape) -> dict[str, Any]:
     else:
         text = text.replace(" + I", "")
     if tables.has("Neurons.start", 0.5):
-        given["start"] = {"v": _number(tables, shape, 0.3)}
+        given["start"] = {"v": _number(tables, shape, 0.3, batch)}
     if spikes:
         given["spike"] = "v > 0.21"
         if tables.has("Neurons.reset", 0.7):
@@ -67,9 +67,9 @@ def _neurons(tables: Tables, shape: Shape) -> dict[str, Any]:
     return {"equations": text, **given}
 
 
-def _poisson(tables: Tables, shape: Shape) -> dict[str, Any]:
+def _poisson(tables: Tables, shape: Shape, batch: int) -> dict[str, Any]:
     if tables.has("Poisson.parameters", 0.5):
-        return {"rate": "k * (1 + sin(t))", "parameters": {"k": _number(tables, shape, 0.6)}}
+        return {"rate": "k * (1 + sin(t))", "parameters": {"k": _number(tables, shape, 0.6, batch)}}
     return {"rate": tables.one_of(0.8, "0.5 * (1 + sin(t))")}
 
 

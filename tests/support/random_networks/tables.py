@@ -205,7 +205,7 @@ class Tables:
             among += ["patches"] * (source is not None)
         asked = [word.partition(" ")[2] for word in self.demanded if word.startswith("initialiser ")]
         kind = self.type_of(Initial, near, among + [one for one in asked if one != "patches"])
-        own = bool(batch) and self.chance(0.5)
+        own = bool(batch) and self.has("Initial.per_slice=True", 0.5)
         given: dict[str, Any] = {"per_slice": True} if own else {}
         name = kind.model_fields["type"].default
         if name in ("array", "file"):
