@@ -26,7 +26,7 @@ from support.random_networks.matrix import missing, table, totals, write
 from support.random_networks.pairs import WHERE
 from support.random_networks.values import NOT_DRAWN
 
-EVERY, PROOFS = 10, 25
+EVERY, PROOFS = 20, 10
 """Networks after which the campaign is stored, and keys that are then tried alone."""
 
 

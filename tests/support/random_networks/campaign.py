@@ -45,6 +45,8 @@ STEPPERS = {
 """The keys of `[run]` that name a stepper."""
 STUCK = 900
 """Seconds after which a network counts as one that does not end."""
+FEW = 0.8
+"""Share of networks around pairs that `check` has accepted, without anything else."""
 PROBES = 3
 """Networks that are drawn around a pair alone for what `check` says."""
 RANKS_EVERY = 20
@@ -73,8 +75,10 @@ class Campaign:
             self._seed += 1
             try:
                 with warnings.catch_warnings(action="ignore"):
-                    pairs = self.coverage.targets(np.random.default_rng(self._seed))
-                    drawing = Aimed(self._seed, self._folder, self.coverage, pairs)
+                    rng = np.random.default_rng(self._seed)
+                    few = self.coverage.accepted(rng) if rng.random() < FEW else []
+                    pairs = few or self.coverage.targets(rng)
+                    drawing = Aimed(self._seed, self._folder, self.coverage, pairs, rich=not few)
                     drawn = with_missing_pairs(drawing.network(), self.coverage, self._seen, drawing)
                     network = repaired(drawn, self._take_out)
                 self.coverage.accept(network)

@@ -37,6 +37,8 @@ REFUSALS = 3
 """Refusals after which a word is no longer given to a type, or a pair to a part, that was never accepted."""
 ATTEMPTS, LAST = 5, 12
 """Networks that are drawn around a pair that `check` refuses, and around any, at most."""
+ACCEPTED = 4
+"""Pairs around which a network is drawn that has nothing else."""
 AMPLE = 60_000
 """Pairs that have never been drawn of which any network has many."""
 TOGETHER, TARGETS = 3, 6
@@ -139,6 +141,19 @@ class Coverage:
             if one[1] in self._open[where].get(one[0], ())
         ]
         found = sorted((one for one in both if self._value(*one)), key=self._aims.__getitem__)[:TARGETS]
+        self._aims.update(found)
+        self._targets = found
+        return found
+
+    def accepted(self, rng: np.random.Generator) -> list[tuple[Where, Pair]]:
+        """Return some missing pairs that `check` has accepted, those with fewest networks around them."""
+        left = [
+            (where, (a, b))
+            for where, (a, b) in sorted(self.allowed)
+            if b in self._open[where].get(a, _NONE) and self._aims[where, (a, b)] < LAST
+        ]
+        some = [left[number] for number in rng.permutation(len(left))]
+        found = sorted(some, key=self._aims.__getitem__)[:ACCEPTED]
         self._aims.update(found)
         self._targets = found
         return found
