@@ -231,7 +231,7 @@ class Drawing(Varying):
         """Draw what is recorded."""
         layers, connections = {}, {}
         for name, layer in self.layers.items():
-            variables = ["A", *(variable.name for variable in layer.variables()), *["spikes"] * layer.spiking]
+            variables = ["A", *(variable.name for variable in layer.variables())]
             self.demanded = frozenset(self.beside.get(name, ()))
             if self.demanded or self.chance(0.8):
                 layers[name] = self.fill(LayerOutput, {}, self.said(name), {"variables": [tuple(variables)]})
