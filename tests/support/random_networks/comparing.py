@@ -237,13 +237,17 @@ def _disturbed(key: str, array: np.ndarray, rng: np.random.Generator, sign: int)
 
 @contextmanager
 def _disturbed_sums(network: Network, seed: int, sign: int) -> Iterator[None]:
-    """Have layers receive sums with errors as of rounding, as of weights that are no part of a state."""
+    """Have layers receive sums with errors as of rounding, as of weights that are no part of a state.
+
+    With a negative sign, sums are 0 that would be but for rounding: whether a unit is active is then decided
+    by it.
+    """
     rng = np.random.default_rng(seed)
 
     def disturbed(update: Any) -> Any:
         def updated(layer: Any, ctx: Any, state: Any, drive: Any, *arrays: Any) -> None:
-            noise = [1 + sign * DISTURBED * rng.normal(size=one.shape) for one in drive]
-            update(layer, ctx, state, [d * n for d, n in zip(drive, noise, strict=True)], *arrays)
+            sums = [one * (1 + sign * DISTURBED * rng.normal(size=one.shape)) for one in drive]
+            update(layer, ctx, state, sums if sign > 0 else [*map(_without_small, sums)], *arrays)
 
         return updated
 
