@@ -153,6 +153,8 @@ class Start:
                 try:
                     with calling(initial, key):
                         self._fill(initial, values, f"start/{name}/{variable}", first)
+                    if variable == "A" and layer.spiking:
+                        _check_spikes(values)
                 except InputError as error:
                     problems.append(file_problem(key, initial, error))
         return problems
@@ -279,3 +281,14 @@ class Start:
     def _paths(self, layer: str) -> list[str]:
         """Return the key paths of a layer in which slices differ."""
         return [path for path in own_values(self._network, 0) if path.startswith(f"layers.{layer}.")]
+
+
+def _check_spikes(activity: Array) -> None:
+    """Raise InputError unless the activity of a layer that spikes consists of numbers of spikes."""
+    wrong = activity[(activity < 0) | (activity != np.floor(activity))]
+    if wrong.size:
+        raise InputError(
+            "the activity of this layer is the number of spikes of each unit\n"
+            f"    found:    {wrong[0]:g}\n    expected: whole numbers that are not negative, such as "
+            '{ type = "constant", value = 1 }'
+        )

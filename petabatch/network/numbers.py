@@ -23,7 +23,12 @@ KINDS = ("layers", "connections", "probes")
 RUN = ("seed", "dt")
 """Keys of `[run]` that may differ."""
 _SHARED = "its weights, and what they learn, belong to all slices"
-_OWN_START = "`init.per_slice = true` starts each slice from values of its own, in modes without `extra_`"
+_ONE_RULE = {
+    "init": "weights are initialised and normalised by one rule",
+    "normalize": "weights are initialised and normalised by one rule",
+    "learn": "one rule draws what the learning rule starts from",
+}
+_OWN_START = "`{}.per_slice = true` starts each slice from values of its own, in modes without `extra_`"
 
 
 def with_values(network: Network, values: Mapping[str, float], **others: object) -> Network:
@@ -135,12 +140,15 @@ def problem_of_values(
     if kind == "connections" and keys[0] in ("init", "normalize", "learn", "decorrelate", "revive"):
         owner = table.owner
         learns = owner is not None and (over_time or not over_slices(owner.mode))
-        if keys[0] in ("init", "normalize"):
+        started = [] if owner is None or owner.learn is None else owner.learn.starts.values()
+        of_rule = keys[0] == "learn" and keys[1:2] in ([one] for one, _ in started)
+        if keys[0] in ("init", "normalize") or of_rule:
+            start = f"learn.{keys[1]}" if of_rule else keys[0]
             return Problem(
                 key,
-                f"this cannot {vary}: weights are initialised and normalised by one rule",
+                f"this cannot {vary}: {_ONE_RULE[keys[0]]}",
                 expected=f"a number of the dynamics{' or of `learn`' if learns else ''}",
-                hint=_OWN_START if keys[0] == "init" and not over_time else "",
+                hint="" if over_time or start == "normalize" else _OWN_START.format(start),
             )
         if not learns and not over_time:
             return Problem(key, f"this cannot {vary}: {_SHARED}", expected='a connection of mode "shared"')

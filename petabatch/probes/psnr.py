@@ -44,7 +44,7 @@ class PSNR(Probe):
         square = xp.square(difference).mean(axis=1)
         peak = image.max(axis=1) - image.min(axis=1)
         tiny = xp.finfo(float).tiny
-        ratio = xp.maximum(peak**2, tiny) / xp.maximum(square, tiny)
+        ratio = xp.maximum(xp.maximum(peak**2, tiny) / xp.maximum(square, tiny), tiny)
         return {
             "psnr": 10 * (log10(ratio) if xp is np else xp.log10(ratio)),
             "residual": square / xp.maximum(xp.square(image).mean(axis=1), tiny),

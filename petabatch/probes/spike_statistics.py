@@ -71,7 +71,7 @@ class SpikeStatistics(Probe):
 
     def count(self, own: Mapping[str, Array], steps: Array, units: Array, numbers: Array) -> None:
         """Add the intervals that these spikes end."""
-        many = numbers.astype(np.int64)
+        many = np.where(np.isfinite(numbers), numbers, 0).astype(np.int64)  # others end the run
         steps, units = np.repeat(steps.astype(np.int64), many), np.repeat(units, many)
         own["spikes"][...] += len(steps)
         order = np.lexsort((steps, units))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,13 @@ import pytest
 
 from petabatch.connections import Conv, Identity, Sparse
 from petabatch.layers import Input, LeakyIntegrator, Linear
+from petabatch.learning import Hebbian
 from petabatch.network.build import build
 from petabatch.probes import L2
-from petabatch.sources import Noise
+from petabatch.sources import ImageArray, Noise
 from petabatch.spec.network import Network, Run
-from petabatch.spec.schedule import Every
-from petabatch.weights import Gabor, Uniform
+from petabatch.spec.schedule import NEVER, Every
+from petabatch.weights import Gabor, Unchanged, Uniform
 from support.random_networks.acting import Acting
 from support.random_networks.aiming import Aimed
 from support.random_networks.campaign import STEPPERS, Campaign
@@ -31,7 +33,7 @@ SHAPE = (3, 4, 2)
 
 
 def test_random_networks_are_the_same_under_all_steppers(tmp_path: Path) -> None:
-    campaign = Campaign(tmp_path, seed=99, share=-1.0)
+    campaign = Campaign(tmp_path, seed=120, counting=False)
     assert list(campaign.go(2)) == []
     assert all(campaign.counts[stepper] for stepper in STEPPERS)
 
@@ -44,8 +46,8 @@ def test_a_stepper_that_differs_is_found(tmp_path: Path, monkeypatch: pytest.Mon
         arguments[-1][...] *= 1.0001
 
     monkeypatch.setattr(Linear, "update", wrong)
-    found = next(Campaign(tmp_path, seed=0, share=-1.0).go(8))
-    assert "dense: step" in found
+    found = next(Campaign(tmp_path, seed=0, counting=False).go(8))
+    assert "dense: " in found
 
 
 def traces() -> Network:
@@ -74,9 +76,49 @@ def test_what_changes_no_bit_does_not_count() -> None:
     assert all(found <= possible()[where] for where, found in pairs.items())
 
 
+def counted_words(network: Network) -> set[tuple[str, str]]:
+    """Return the parts and words of a network that act."""
+    acts = Acting(network)
+    return {(one.part.partition(".")[2], one.said.word) for one in spoken(network) if acts(one)}
+
+
+def test_what_says_the_default_acts_where_something_else_would() -> None:
+    images = ImageArray(data=np.random.default_rng(0).normal(size=(9, *SHAPE)))
+    weights = Conv(pre="image", post="sum", patch=(1, 1), init=Uniform(), normalize=Unchanged())
+    network = Network(
+        run=Run(batch=2, display=4, displays=2),
+        layers={"image": Input(shape=SHAPE, source=images), "sum": Linear(shape=SHAPE)},
+        connections={"weights": weights},
+    )
+    said = {("image", "order sequential"), ("weights", "normaliser none")}
+    assert said <= counted_words(network)
+    same = Input(shape=SHAPE, source=ImageArray(data=np.ones((9, *SHAPE))))
+    layers = {**network.layers, "image": same}
+    alike = network.model_copy(update={"layers": layers})
+    assert said & counted_words(alike) == {("weights", "normaliser none")}
+
+
+def test_a_rule_that_never_learns_acts_where_it_would() -> None:
+    rule = Hebbian(every=NEVER, clip=1e-3)
+    patches = Conv(pre="image", post="sum", patch=(1, 1), init=Uniform(low=0.1), learn=rule)
+    network = Network(
+        run=Run(batch=2, display=4, displays=2),
+        layers={
+            "image": Input(shape=SHAPE, source=Noise()),
+            "still": Linear(shape=SHAPE),
+            "sum": Linear(shape=SHAPE),
+        },
+        connections={"learns": patches, "idle": patches.model_copy(update={"pre": "still"})},
+    )
+    words = {"learning rule hebbian", "Learning.every=never", "Hebbian.clip"}
+    counted = counted_words(network)
+    assert {("learns", word) for word in words} <= counted
+    assert {("idle", word) for word in words}.isdisjoint(counted)
+
+
 def test_keys_that_have_acted_count_where_their_part_acts(monkeypatch: pytest.MonkeyPatch) -> None:
     proofs, network, tried = Proofs(), traces(), list[str]()
-    wanted = {one.said.word for one in spoken(network)}
+    wanted = Counter(one.said.word for one in spoken(network))
     first = list(proofs.counted(network, wanted))
     acts = Acting._acts
 
@@ -131,3 +173,20 @@ def test_a_pair_that_check_refuses_has_its_message() -> None:
     repaired(drawn, coverage.refuse_words)
     reason = coverage.reason("in one part", ("connection sparse", "initialiser gabor"))
     assert reason == "refused: this initialiser is for the weights of patches"
+
+
+def test_networks_around_a_pair_alone_say_whether_check_accepts_it(tmp_path: Path) -> None:
+    campaign = Campaign(tmp_path)
+    where: Where = "in one part"
+    for one, accepted in (
+        (("layer mask", "slices"), True),
+        (("LogTimeScale.slope", "sweep"), True),
+        (("Bins.high", "Layer.reset_to"), False),
+        (("Movie.at_end=hold", "Movie.end=longest"), False),
+    ):
+        campaign.coverage.aim((where, one))
+        assert any(campaign.accepts(where, one) for _ in range(4)) == accepted, one
+    reason = campaign.coverage.reason(where, ("Bins.high", "Layer.reset_to"))
+    assert reason == "refused: this layer cannot be reset to the other"
+    reason = campaign.coverage.reason(where, ("Movie.at_end=hold", "Movie.end=longest"))
+    assert reason == "refused: films that do not end have no shortest and no longest"

@@ -10,6 +10,7 @@ import pytest
 
 from petabatch import in_memory, params, results, simulation
 from petabatch.errors import ParamsError
+from petabatch.learning import Hebbian
 from petabatch.learning.revive import Revive
 from petabatch.network.build import build
 from petabatch.network.method import choose
@@ -19,6 +20,7 @@ from petabatch.probes.cost import Cost
 from petabatch.probes.terms import Sum
 from petabatch.spec.network import LayerOutput, Network, Output
 from petabatch.spec.schedule import STEP, Every
+from petabatch.spec.sweep import Sweep
 from petabatch.weights import Gaussian
 from support.commands import Command, alone, contents
 from support.lazy_codes import random_loops
@@ -174,6 +176,22 @@ def test_wrong_tables_are_errors(path: str, values: tuple[float, ...], message: 
     (problem,) = raised.value.problems
     assert problem.key == path
     assert message in problem.message
+
+
+def test_what_a_learning_rule_starts_from_is_drawn_by_one_rule() -> None:
+    net = lca_network(images(3), mode="shared")
+    dictionary = net.connections["dictionary"]
+    rule = Hebbian(momentum=0.5, previous=Gaussian(deviation=0.2))
+    learns = dictionary.model_copy(update={"learn": rule})
+    net = net.model_copy(update={"connections": {**net.connections, "dictionary": learns}})
+    path = "connections.dictionary.learn.previous.deviation"
+    for values in ({"slices": {path: (0.1, 0.2, 0.3)}}, {"sweep": Sweep(values={path: (0.1, 0.2)})}):
+        with pytest.raises(ParamsError) as raised:
+            build(net.model_copy(update=values))
+        (problem,) = raised.value.problems
+        assert "one rule draws what the learning rule starts from" in problem.message
+        assert problem.expected == "a number of the dynamics or of `learn`"
+        assert "`learn.previous.per_slice = true`" in problem.hint
 
 
 @pytest.mark.parametrize(

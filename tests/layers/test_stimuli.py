@@ -13,11 +13,12 @@ from petabatch import in_memory
 from petabatch.connections import Identity
 from petabatch.errors import NonFiniteError, ParamsError, TableError
 from petabatch.layers import Input, Neurons, Poisson, SpikeTimes
+from petabatch.probes import SpikeStatistics
 from petabatch.sources import ImageArray
 from petabatch.spec.network import LayerOutput, Network, Output, Run
 from petabatch.spec.parts import STEP
 from petabatch.spec.schedule import Every
-from petabatch.weights import Uniform
+from petabatch.weights import Constant, Uniform
 
 STEPS, DT = 200, 0.1
 
@@ -229,3 +230,26 @@ def test_stimuli_go_on_with_the_bits_of_one_run() -> None:
     for name in ("layers/s/A", "layers/g/A"):
         np.testing.assert_array_equal(second.recorded[name], whole.recorded[name][100:])
         assert second.recorded[name].any()
+
+
+@pytest.mark.parametrize("value", [-2.0, 0.5])
+def test_what_spikes_starts_with_numbers_of_spikes(value: float) -> None:
+    layer = Poisson(shape=(1, 2, 1), start={"A": Constant(value=value)})
+    network = Network(run=Run(steps=2), layers={"poisson": layer})
+    with pytest.raises(ParamsError, match="number of spikes") as raised:
+        in_memory.run(network)
+    assert raised.value.problems[0].key == "layers.poisson.start.A"
+    assert f"found:    {value:g}" in str(raised.value)
+    started = layer.model_copy(update={"start": {"A": Constant(value=2.0)}})
+    in_memory.run(network.model_copy(update={"layers": {"poisson": started}}))
+
+
+@pytest.mark.parametrize("kernel", ["array", "dense"])
+def test_rates_that_are_too_large_end_a_run_whose_spikes_are_counted(kernel: Any) -> None:
+    network = Network(
+        run=Run(steps=4, dt=1.0, kernel=kernel),
+        layers={"poisson": poisson(2, rate=5000.0)},
+        probes={"spikes": SpikeStatistics(layer="poisson", every=STEP)},
+    )
+    with pytest.raises(NonFiniteError, match="at most 4096"):
+        in_memory.run(network)

@@ -269,7 +269,7 @@ class Unseen(Coverage):
         super().__init__(["GPU"])
         self.seen = set[str]()
 
-    def weight(self, word: str, same: set[str], near: set[str]) -> float:
+    def weight(self, word: str, same: set[str], near: set[str], far: set[str]) -> float:
         return 0.0 if word in self.seen else WANTED
 
     def between(self, some: set[str], others: set[str]) -> float:

@@ -1,6 +1,6 @@
 """The campaign of random networks from the command line; it prints what is wrong, and the coverage matrix.
 
-    python tests/support/random_networks --networks 1000 --seconds 4000 [--seed 0] [--folder FOLDER]
+    python tests/support/random_networks --networks 1000 --seconds 4000 [--explain 600] [--folder FOLDER]
 
 It ends after so many networks or seconds, and goes on from there when it is started again with its folder.
 Networks of which something is wrong are kept there, and the exit code is then 1; `pairs.csv` lists all pairs,
@@ -26,10 +26,8 @@ from support.random_networks.matrix import missing, table, totals, write
 from support.random_networks.pairs import WHERE
 from support.random_networks.values import NOT_DRAWN
 
-EVERY = 20
-"""Networks after which the campaign is stored."""
-ACTING = 0.5
-"""Share of the time in which words are taken back, to see whether they act."""
+EVERY, PROOFS = 20, 10
+"""Networks after which the campaign is stored, and keys that are then tried alone."""
 
 
 def report(campaign: Campaign) -> Iterator[str]:
@@ -56,26 +54,30 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=3600)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--folder", type=Path)
+    parser.add_argument("--explain", type=float, default=0, help="seconds in which `check` is asked of pairs")
     asked = parser.parse_args()
     warnings.simplefilter("ignore")
     folder = asked.folder or Path(tempfile.mkdtemp())
     folder.mkdir(parents=True, exist_ok=True)
     kept = folder / "campaign.pickle"
-    campaign = pickle.loads(kept.read_bytes()) if kept.exists() else Campaign(folder, asked.seed, ACTING)
+    campaign = pickle.loads(kept.read_bytes()) if kept.exists() else Campaign(folder, asked.seed)
     begin, wrong = time.monotonic(), 0
     for part in range(campaign.counts["networks"] + EVERY, asked.networks + EVERY, EVERY):
+        campaign.prove(PROOFS)
         for line in campaign.go(min(part, asked.networks), begin + asked.seconds):
             wrong += 1
             print(line, flush=True)
         spent = time.monotonic() - begin
         print(f"{campaign.counts['networks']} networks, {wrong} wrong, {spent:.0f} s", flush=True)
-        write(campaign.coverage, folder / "pairs.csv")
         kept.write_bytes(pickle.dumps(campaign))
         if spent > asked.seconds:
             break
+    campaign.explain(time.monotonic() + asked.explain)
     for line in campaign.on_real_ranks():
         wrong += 1
         print(line, flush=True)
+    kept.write_bytes(pickle.dumps(campaign))
+    write(campaign.coverage, folder / "pairs.csv")
     print("\n".join(report(campaign)))
     print(f"\n{campaign.counts['networks']} networks, {wrong} differences; all pairs: {folder}/pairs.csv")
     return bool(wrong)

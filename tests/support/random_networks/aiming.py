@@ -7,14 +7,19 @@ from itertools import product
 from pathlib import Path
 
 from petabatch.connections import Clone, Conv, Potential, Transpose
-from petabatch.layers import Linear
+from petabatch.layers import Linear, Neurons
 from petabatch.layers.lca import LCA
 from petabatch.spec.model import Model
 from petabatch.spec.parts import Connection, Layer, Probe
-from support.random_networks.drawing import RUN, Drawing, numbers_of
+from support.random_networks.drawing import Drawing
 from support.random_networks.pairs import VARIED, Pair, Where, homes, hosts
 from support.random_networks.tables import Wanted
+from support.random_networks.varying import RUN, numbers_of
 
+AROUND, JOINED, HUBS = (2, 4), 2, 2
+"""Layers around the sparse code that no pair needs, most connections of that kind, and layers of pairs that
+these layers are joined to.
+"""
 _TRIES = 20
 """How often a part is drawn until it has the words that it is to have."""
 
@@ -22,12 +27,25 @@ _TRIES = 20
 class Aimed(Drawing):
     """A network that is being drawn around pairs."""
 
-    def __init__(self, seed: int, folder: Path, wanted: Wanted, pairs: Sequence[tuple[Where, Pair]]) -> None:
-        super().__init__(seed, folder, wanted)
-        self._pairs, self.most = pairs, 2 if pairs else self.most
+    def __init__(
+        self,
+        seed: int,
+        folder: Path,
+        wanted: Wanted,
+        pairs: Sequence[tuple[Where, Pair]],
+        rich: bool = True,
+    ) -> None:
+        super().__init__(seed, folder, wanted, rich)
+        self._pairs, words = pairs, {word for _, one in pairs for word in one}
+        if pairs:
+            self.around, self.most_joined = AROUND, JOINED
+        self.early &= rich
+        self.apart &= rich
+        self.early |= any(word.startswith(("Until.", "Run.until")) for word in words)
+        self.apart |= any(word.startswith(("sweep", "Sweep.", "Range.")) for word in words)
 
-    def observe(self) -> None:
-        """Have the pairs meet, and observe what there is then."""
+    def aim(self) -> None:
+        """Have the pairs meet; other layers are joined to the layers of some."""
         for where, pair in self._pairs:
             of_run = {word for word in pair if word not in hosts()}
             self.beside.setdefault(RUN, set()).update(of_run)
@@ -36,11 +54,12 @@ class Aimed(Drawing):
             if found := homes(where, *pair):
                 (first, one), (second, other) = self.one_of(*found)
                 if where == "in one part":
-                    self._part(first, {one, other})
+                    name = self._part(first, {one, other})
                 elif (name := self._part(first, {one})) is not None:
                     near = {"apart": name} if where == "elsewhere" else {"beside": name}
                     self._part(second, {other}, **near)
-        super().observe()
+                self.hubs += [name] if name in self.layers and name not in self.hubs else []
+        self.hubs = self.hubs[:HUBS]
 
     def _part(
         self, kind: type[Model], words: set[str], beside: str | None = None, apart: str | None = None
@@ -71,7 +90,8 @@ class Aimed(Drawing):
     def _has(self, name: str, varied: bool) -> bool:
         """Return whether a part has all words that are demanded, and a number that can vary if it is to."""
         part = (self.layers | self.connections | self.probes)[name]
-        return self.demanded <= self.said(name) and (not varied or any(numbers_of("", part)))
+        numbers = [path for path, _ in numbers_of("", part) if not path.startswith(".start.")]
+        return self.demanded <= self.said(name) and (not varied or bool(numbers))
 
     def _layer(self, kind: type[Layer], varied: bool, other: str | None) -> str:
         """Return a layer that is not the other one."""
@@ -79,9 +99,14 @@ class Aimed(Drawing):
             if type(layer) is kind and name != other and self._has(name, varied):
                 return name
         name = f"{kind.model_fields['type'].default}{len(self.layers)}"
-        for _ in range(_TRIES):
+        shapes = self.shapes
+        if "Layer.reset_to" in self.demanded:
+            shapes = [layer.shape for layer in self.layers.values()]
+        for number in range(_TRIES):
             self.layers.pop(name, None)
-            self.layer(name, kind, self.one_of(*self.shapes))
+            if varied and number > _TRIES / 2:  # the number that all have
+                self.demanded |= {"Layer.border"}
+            self.layer(name, kind, self.one_of(*shapes))
             if self._has(name, varied):
                 break
         self.demanded = frozenset()
@@ -105,9 +130,12 @@ class Aimed(Drawing):
                 return name
         what = kind.model_fields["type"].default
         name, places = f"{what}{len(self.connections)}", self._places(what, beside)
+        targets = "Connection.target" in self.demanded
+        places = [ends for ends in places if not targets or self.layers[ends[1]].targets]
         if not places and beside not in self.connections:
             self._room(kind, beside or self.one_of(*self.layers))
             name, places = f"{what}{len(self.connections)}", self._places(what, beside)
+            places = [ends for ends in places if not targets or self.layers[ends[1]].targets] or places
         for _ in range(_TRIES if places else 0):
             self.connections.pop(name, None)
             pre, post = self.one_of(*places)
@@ -131,7 +159,10 @@ class Aimed(Drawing):
         demanded, self.demanded = self.demanded, frozenset()
         (ny, nx, nf), name = self.layers[beside].shape, f"room{len(self.layers)}"
         what = kind.model_fields["type"].default
-        if kind in (Clone, Transpose):
+        if "Connection.target" in demanded:
+            self.layer(name, Neurons, (ny, nx, nf))
+            self.feed(name)
+        elif kind in (Clone, Transpose):
             self._connection(Conv, False, beside, None)
         elif kind is Potential:
             self.layer(name, LCA, (ny, nx, nf))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import combinations_with_replacement
+from typing import Any
 
 import numpy as np
 
@@ -15,31 +17,38 @@ from support.random_networks.pairs import (
     Pair,
     Spoken,
     Where,
+    homes,
     met,
     own_word,
     pair,
     possible,
     spoken,
     type_of,
-    types_with,
 )
 from support.random_networks.values import drawn
 from support.random_networks.words import Said, words
 
+_FAR, _LATER = 0.3, 0.02
+"""Weight of a pair elsewhere, and of one that a network may have later, relative to one that it has now."""
+_ALLOWED = 5.0
+"""How much more than others a pair is wanted that `check` has accepted."""
+_NONE = frozenset[str]()
 REFUSALS = 3
 """Refusals after which a word is no longer given to a type, or a pair to a part, that was never accepted."""
 ATTEMPTS, LAST = 5, 12
 """Networks that are drawn around a pair that `check` refuses, and around any, at most."""
+ACCEPTED = 4
+"""Pairs around which a network is drawn that has nothing else."""
 AMPLE = 60_000
 """Pairs that have never been drawn of which any network has many."""
-TOGETHER, TARGETS = 4, 8
+TOGETHER, TARGETS = 3, 6
 """Words, and pairs of these, that a network is drawn around, at most."""
 
 
 class Coverage:
     """The pairs that have been drawn under each stepper, and what is wanted of further networks."""
 
-    def __init__(self, steppers: Iterable[str], patience: int = 8) -> None:
+    def __init__(self, steppers: Iterable[str], patience: int = 30) -> None:
         """Begin with nothing; a pair that did not act in `patience` networks is no longer wanted."""
         self.drawn = {stepper: {where: set[Pair]() for where in WHERE} for stepper in steppers}
         self._patience, self.tries = patience, Counter[tuple[Where, Pair]]()
@@ -50,30 +59,34 @@ class Coverage:
         """Pairs around which the present network is drawn."""
         self.refusals: dict[tuple[Where, Pair], str] = {}
         """What `check` has said of a part, or of neighbours, that had a pair."""
+        self.allowed = set[tuple[Where, Pair]]()
+        """Pairs that `check` has accepted, of those that are missing."""
         self._refused = Counter[Pair]()
         """How often a table has been refused because of a pair alone."""
         self._of_types, self._why = Counter[Pair](), dict[Pair, str]()
         """How often, and why, types of parts have been refused words."""
-        self._accepted = set[Pair]()
+        self._accepted, self._troubled = set[Pair](), set[str]()
+        """Words that types have been seen with, and words that types are refused."""
         self._open: dict[Where, dict[str, set[str]]] = {where: {} for where in WHERE}
         for where, pairs in possible().items():
             for a, b in pairs:
                 self._open[where].setdefault(a, set()).add(b)
                 self._open[where].setdefault(b, set()).add(a)
 
-    def weight(self, word: str, same: set[str], near: set[str]) -> float:
-        """Return how much a word is wanted; see `tables.Wanted`."""
-        here, beside, far = (self._open[where].get(word, set()) for where in WHERE)
-        return 20.0 * (len(here & same) + len(beside & near)) + 0.2 * (len(here) + len(beside) + len(far))
+    def weight(self, word: str, same: set[str], near: set[str], far: set[str]) -> float:
+        """Return how much a word is wanted, the square of pairs that it adds; see `tables.Wanted`."""
+        here, beside, apart = (self._open[where].get(word, _NONE) for where in WHERE)
+        now = len(here & same) + len(beside & near) + _FAR * len(apart & far)
+        return (now + _LATER * (len(here) + len(beside) + _FAR * len(apart))) ** 2
 
-    def best(self, words: Collection[str], near: set[str]) -> float:
+    def best(self, words: Collection[str], near: set[str], far: set[str]) -> float:
         """Return how much the most wanted word of a new part is wanted; see `tables.Wanted`."""
-        return max((self.weight(word, set(), near) for word in words if drawn(word)), default=0.0)
+        return max((self.weight(word, _NONE, near, far) for word in words if drawn(word)), default=0.0)
 
     def between(self, some: set[str], others: set[str]) -> float:
         """Return how much it is wanted that two parts are neighbours."""
         beside = self._open["in neighbours"]
-        return 2.0 * sum(len(beside.get(word, set()) & others) for word in some)
+        return float(sum(len(beside.get(word, _NONE) & others) for word in some)) ** 2
 
     def wanted_twice(self, word: str) -> bool:
         """Return whether a part is to have a word twice."""
@@ -96,43 +109,78 @@ class Coverage:
                 self._close(where, one)
 
     def targets(self, rng: np.random.Generator) -> list[tuple[Where, Pair]]:
-        """Return pairs that have never been drawn, of few words, those around which fewest networks were.
+        """Return missing pairs of few words, those around which fewest networks have been drawn.
 
         There are none while any network has many such pairs. A pair that `check` refuses is no longer among
         them after some attempts.
         """
-        left = [
-            (where, (a, b))
-            for where, by_word in self._open.items() for a, others in by_word.items() for b in others
-            if a <= b and not self.tries[where, (a, b)] and not self._given_up(where, (a, b))
-        ]  # fmt: skip
-        if not left or len(left) > AMPLE:
-            self._targets = []
+        left = Counter[str]()
+        for by_word in self._open.values():
+            left.update({word: len(others) for word, others in by_word.items()})
+        self._targets = []
+        if not left.total() or left.total() > 2 * AMPLE:
             return []
-        left.sort()
-        some = [left[number] for number in rng.permutation(len(left))]
-        beside: dict[str, Counter[str]] = {}
-        for where, (a, b) in some:
-            value = 1 / (1 + self._aims[where, (a, b)]) ** 2
-            for one, other in dict.fromkeys([(a, b), (b, a)]):
-                beside.setdefault(one, Counter[str]())[other] += value  # type: ignore[assignment]
-        words = list(min(some, key=self._aims.__getitem__)[1])
+        names = sorted(left)
+        shares = np.array([left[word] for word in names], float)
+        words = [str(rng.choice(names, p=shares / shares.sum()))]
         while len(words) < TOGETHER:
             score = Counter[str]()
             for word in words:
-                score.update(beside[word])
-            more = [word for word, _ in score.most_common() if word not in words]
+                for where, by_word in self._open.items():
+                    for other in by_word.get(word, ()):
+                        score[other] += self._value(where, pair(word, other))  # type: ignore[assignment]
+            more = [word for word in sorted(score) if word not in words and score[word] > 0]
             if not more:
                 break
-            words.append(more[0])
-        found = sorted((one for one in some if {*one[1]} <= {*words}), key=self._aims.__getitem__)[:TARGETS]
+            chances = rng.uniform(0.5, 1, len(more))
+            words.append(max(zip(more, chances, strict=True), key=lambda one: score[one[0]] * one[1])[0])
+        both = [
+            (where, pair(*one))
+            for one in combinations_with_replacement(words, 2)
+            for where in WHERE
+            if one[1] in self._open[where].get(one[0], ())
+        ]
+        found = sorted((one for one in both if self._value(*one)), key=self._aims.__getitem__)[:TARGETS]
         self._aims.update(found)
         self._targets = found
         return found
 
+    def accepted(self, rng: np.random.Generator) -> list[tuple[Where, Pair]]:
+        """Return some missing pairs that `check` has accepted, those with fewest networks around them."""
+        left = [
+            (where, (a, b))
+            for where, (a, b) in sorted(self.allowed)
+            if b in self._open[where].get(a, _NONE) and self._aims[where, (a, b)] < LAST
+        ]
+        some = [left[number] for number in rng.permutation(len(left))]
+        found = sorted(some, key=self._aims.__getitem__)[:ACCEPTED]
+        self._aims.update(found)
+        self._targets = found
+        return found
+
+    def _value(self, where: Where, one: Pair) -> float:
+        """Return how much it is wanted that a network is drawn around a pair."""
+        if self._given_up(where, one):
+            return 0.0
+        surely = _ALLOWED if (where, one) in self.allowed else 1.0
+        return surely / (1 + self._aims[where, one]) ** 2
+
+    def unexplained(self) -> Iterator[tuple[Where, Pair]]:
+        """Yield missing pairs that no network has had, and of which `check` has accepted none."""
+        for where, by_word in self._open.items():
+            for a, others in by_word.items():
+                for b in others:
+                    one = where, (a, b)
+                    if a <= b and not self.tries[one] and one not in self.allowed:
+                        yield one
+
+    def aim(self, one: tuple[Where, Pair]) -> None:
+        """Take note of what is refused as of one pair."""
+        self._targets = [one]
+
     def _given_up(self, where: Where, one: Pair) -> bool:
         aims = self._aims[where, one]
-        return aims >= LAST or (aims >= ATTEMPTS and self.reason(where, one) != "not drawn")
+        return aims >= LAST or (aims >= ATTEMPTS and (where, one) in self.refusals)
 
     def tried(self, found: Mapping[Where, set[Pair]]) -> None:
         """Count the pairs that a network had, whether they act or not."""
@@ -159,6 +207,8 @@ class Coverage:
     def refuse_in(self, own: str, word: str, beside: set[str], message: str) -> None:
         """Take note of why a type of part cannot have a word."""
         self._of_types[own, word] += 1
+        if self._of_types[own, word] >= REFUSALS:
+            self._troubled.add(word)
         self._why.setdefault((own, word), message)
         for other in beside:
             self.refusals.setdefault(("in one part", pair(word, other)), message)
@@ -195,16 +245,20 @@ class Coverage:
         """Return why a pair has not been drawn."""
         if tries := self.tries[where, one]:
             return f"did not act in {tries} networks"
-        if where == "in one part":
-            whys = [
-                next((self._why[own, word] for word in one if self.useless(own, word)), "")
-                for own in map(own_word, types_with().get(one, ()))
-            ]
-            if whys and all(whys):
-                return f"refused: {whys[0]}"
+        if (where, one) in self.allowed:
+            return "accepted by check"
+        free = where == "elsewhere" or self._troubled.isdisjoint(one)
+        whys = [] if free else [self._refused_in(home) for home in homes(where, *one)]
+        if whys and all(whys):
+            return f"refused: {whys[0]}"
         if (where, one) in self.refusals:
             return f"refused: {self.refusals[where, one]}"
         return "not drawn"
+
+    def _refused_in(self, home: Iterable[tuple[type[Any], str]]) -> str:
+        """Return why types of parts are never accepted with words, "" where they are."""
+        of_types = ((own_word(kind), word) for kind, word in home)
+        return next((self._why[one] for one in of_types if self.useless(*one)), "")
 
     def _close(self, where: Where, one: Pair) -> None:
         a, b = one

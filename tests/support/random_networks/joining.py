@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from petabatch.connections import Clone, Conv, Potential, Sparse
+from petabatch.connections import Clone, Conv, Identity, Potential, Sparse
 from petabatch.geometry import GeometryError, weight_shape
-from petabatch.layers import Constant, Input
-from petabatch.spec.parts import Connection, Layer, Probe
+from petabatch.layers import Constant, Input, Quotient
+from petabatch.spec.parts import NEVER, Connection, Layer, Probe
 from petabatch.weights import Uniform
 from support.random_networks.sources import random_source
 from support.random_networks.tables import Tables, Wanted
@@ -19,6 +19,8 @@ from support.random_networks.words import words
 
 BATCH = 3
 """Slices of a network."""
+JOINED = 5
+"""Most connections of a network that no layer needs."""
 
 
 class Joining(Tables):
@@ -30,7 +32,9 @@ class Joining(Tables):
         self.layers, self.connections = dict[str, Layer](), dict[str, Connection]()
         self.probes = dict[str, Probe]()
         self._words = dict[str, tuple[Any, set[str]]]()
-        self.batch = BATCH
+        self.batch, self.most_joined = BATCH, JOINED
+        self.early, self.apart = self.chance(0.2), self.chance(0.25)
+        """Whether displays may end early, and whether there is a sweep, whose points learn apart."""
 
     def said(self, *names: str) -> set[str]:
         """Return the words of parts."""
@@ -49,7 +53,8 @@ class Joining(Tables):
     def receives(self, name: str) -> bool:
         """Return whether connections may end at a layer; at a constant they do nothing."""
         layer = self.layers[name]
-        return bool(layer.channels) and not isinstance(layer, Input)
+        codes = self.early and name == "recon"  # it has no other input than the code
+        return bool(layer.channels) and not isinstance(layer, Input) and not codes
 
     def join(self) -> None:
         """Join the layers: something into each channel that needs it, and some connections more."""
@@ -59,7 +64,7 @@ class Joining(Tables):
         pairs = [(pre, post) for pre in names for post in names if self.receives(post)]
         said = {name: self.said(name) for name in names}
         weights = [1 + self.wanted.between(said[pre], said[post]) for pre, post in pairs]
-        for _ in range(int(self.rng.integers(1, 6))):
+        for _ in range(int(self.rng.integers(1, self.most_joined + 1))):
             if pairs:
                 self.any_connection(*self.weighted(pairs, weights))
 
@@ -68,10 +73,15 @@ class Joining(Tables):
         layer = self.layers[name]
         if name in ("image", "error", "code", "recon") or layer.static or not layer.channels:
             return
-        needed = {"mask": ("exc", "mask"), "product": ("exc", "inh"), "quotient": ("exc", "inh")}
-        needed["max_unpool"] = ("exc", "place")
+        needed = {"mask": ("exc", "mask"), "product": ("exc", "inh"), "max_unpool": ("exc", "place")}
         for channel in needed.get(layer.type, ("exc",)):
-            self.any_connection(self.one_of(*self.layers), name, channel=channel)
+            # the image is never 0, as others may be
+            pre = "image" if self.chance(0.6) else self.one_of(*self.layers)
+            self.any_connection(pre, name, channel=channel)
+        if layer.type == "quotient":
+            ones = f"ones{len(self.layers)}"
+            self.layers = {ones: Constant(shape=layer.shape, value=0.6), **self.layers}
+            self.connections[f"over_{name}"] = Identity(pre=ones, post=name, channel="inh")
 
     def any_connection(self, pre: str, post: str, **given: Any) -> None:
         """Add a connection between two layers, of a type that fits them."""
@@ -113,19 +123,21 @@ class Joining(Tables):
     def connect(self, name: str, kind: type[Connection], pre: str, post: str, **given: Any) -> None:
         """Add a connection, unless its geometry is refused."""
         given = {"pre": pre, "post": post, **given}
-        near, layers, names = self.said(pre, post), self.layers, list(self.layers)
+        ends = (pre, post, given["of"]) if "of" in given else (pre, post)
+        near, layers, names = self.said(*ends), self.layers, list(self.layers)
         free = names.index(pre) >= names.index(post) and not all(
             layers[end].phase is not None for end in (pre, post)
         )
         if free and not isinstance(layers[pre], Input):
-            given["feedback"] = True
+            # what goes round does not grow
+            given = {"strength": self.one_of(0.2, -0.2), **given, "feedback": True}
         channels = [*layers[post].channels, *["none"] * self.chance(0.2)]
         most = np.maximum(layers[pre].shape[:2], layers[post].shape[:2])
         windows = [one for one in ((1, 2), (2, 2), (3, 3)) if (one <= most).all()]
         more: dict[str, Any] = {
             "channel": channels[1:], "window": windows, "error": self.alike(post), "revive": [], "learn": [],
         }  # fmt: skip
-        if isinstance(layers[post], Constant | Input):
+        if isinstance(layers[post], Constant | Input | Quotient):
             more["channel"] = []
         if layers[post].targets:
             more["channel"] = []
@@ -143,6 +155,7 @@ class Joining(Tables):
         if kind is Clone and self.connections[given["of"]].learn is None:  # type: ignore[attr-defined]
             more["error"] = []
         self.connections[name] = self.fill(kind, given, near, more)
+        self.about |= self.said(name)
 
     def _weights(self, given: dict[str, Any], more: dict[str, Any], near: set[str]) -> None:
         """Draw what a connection with patches needs; raises GeometryError if the layers do not suit it."""
@@ -150,24 +163,34 @@ class Joining(Tables):
         up = max(1, rows // ny)
         sizes = (int(self.rng.integers(1, 4)) * up + int(self.rng.integers(2)) * (up > 1) for _ in range(2))
         given["patch"] = tuple(map(min, sizes, (rows, columns)))
-        modes = ("extra_shared", "shared", "non_shared", "extra_non_shared")
+        learns = self.chance(0.6)
+        own, of_all = ("shared", "non_shared"), ("extra_shared", "extra_non_shared")
+        modes = own if learns and self.apart else (*own, *of_all)
         given["mode"] = self.weighted(
             modes, [1 + self.weight(f"Conv.mode={mode}", set(), near) for mode in modes]
         )
         shape = weight_shape(Conv(**{**given, "init": Uniform()}).link(self.layers))
-        own = 0 if given["mode"].startswith("extra_") else self.batch
+        slices = 0 if given["mode"].startswith("extra_") else self.batch
         patch = (*given["patch"], nf)
         source = random_source(self, patch, 1, False) if np.prod(patch) > 2 else None
-        given["init"] = self.initial(shape, near, own, source)
+        given["init"] = self.initial(shape, near, slices, source)
         fellows = [
             (name,) for name, one in self.connections.items()
             if isinstance(one, Conv) and one.normalize is None and one.mode == given["mode"]
             and weight_shape(one.link(self.layers))[:3] == shape[:3]
         ]  # fmt: skip
-        if self.chance(0.8):
+        together = "Normalize.together" in self.demanded
+        if together and not fellows:
+            fellow = f"fellow{len(self.connections)}"
+            self.connections[fellow] = Conv(**{**given, "init": Uniform(low=-0.2, high=0.3)})
+            fellows = [(fellow,)]
+        if together or self.chance(0.8):
             given["normalize"] = self.normaliser(fellows, near)
-        if self.chance(0.6):
-            given["learn"] = self.rule(self.alike(given["post"]), near)
+        if learns:
+            against = self.alike(given["post"])
+            steady = {"every": [NEVER], "offset": []} if self.early else {}
+            more_of_rule = {"error": against, "input": against, **steady}
+            given["learn"] = self.rule(near, more_of_rule, self.initial(shape, near, slices, source))
             if self.chance(0.3) and "non_" not in given["mode"] and rows >= ny and columns >= nx:
                 given["revive"] = self.revive()
         else:
@@ -187,7 +210,8 @@ class Joining(Tables):
         number = 0  # of synapses, where it is known
         if origin == "path" or given["mode"].startswith("extra_"):
             more["per_slice"] = []
-        if origin == "path" or given["pre"] != given["post"] or min(units, targets) < 3:
+        apart = given["pre"] != given["post"] and "Sparse.self_connections=False" not in self.demanded
+        if origin == "path" or apart or min(units, targets) < 3:
             more["self_connections"] = []
         if inner:
             more["speed"] = []

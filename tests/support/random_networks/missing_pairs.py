@@ -57,7 +57,7 @@ def _with_a_key(
             again = word in mine and not coverage.wanted_twice(word)
             if drawn(word) and not again and not coverage.useless(own, word):
                 options.append((path, value, word))
-                weights.append(coverage.weight(word, mine, near))
+                weights.append(coverage.weight(word, mine, near, tables.about))
     if not any(weights):
         return None
     path, value, word = options[tables.weighted(range(len(options)), weights)]

@@ -17,6 +17,8 @@ from support.random_networks.runs import walk
 from support.random_networks.words import replaced, value_at
 
 _ATTEMPTS = 8
+NUMBER = 0.6
+"""What takes the place of a parameter of equations."""
 _INSTEAD = {
     "init": lambda connection: Uniform(low=0.1, high=0.2),
     "source": lambda layer: ImageArray(data=np.random.default_rng(0).normal(size=(1, *layer.shape))),
@@ -57,6 +59,8 @@ def _without(network: Network, problem: Problem) -> Network | None:
     if kind == "run":
         run = _usual(network.run, path)
         return None if run is None else network.model_copy(update={"run": run})
+    if kind == "output":
+        return _not_recorded(network, *path[:2])
     if kind not in ("layers", "connections", "probes") or path[0] not in getattr(network, kind):
         return None
     (name, *path), parts = path, getattr(network, kind)
@@ -77,6 +81,15 @@ def _without(network: Network, problem: Problem) -> Network | None:
     return None
 
 
+def _not_recorded(network: Network, kind: str, name: str) -> Network | None:
+    """Return a network of which a part is not recorded, None if it is not anyway."""
+    recorded = getattr(network.output, kind, {})
+    if name not in recorded:
+        return None
+    left = {other: one for other, one in recorded.items() if other != name}
+    return network.model_copy(update={"output": network.output.model_copy(update={kind: left})})
+
+
 def _not_varied(network: Network, way: str, path: str) -> Network | None:
     """Return a network in which the number at a path does not vary, None if it does not anyway."""
     if way == "sweep":
@@ -95,7 +108,7 @@ def _usual(part: Any, path: Iterable[str]) -> Any:
             table = value_at(part, tuple(keys[:-1]))
             field = type(table).model_fields.get(keys[-1]) if not isinstance(table, dict | tuple) else None
             if isinstance(table, dict) and keys[-1] in table:
-                return replaced(part, tuple(keys), None)
+                return replaced(part, tuple(keys), NUMBER if keys[0] == "parameters" else None)
             if keys[-1] in _INSTEAD and getattr(table, keys[-1]).type in ("array", "file"):
                 return replaced(part, tuple(keys), _INSTEAD[keys[-1]](part))
             if field is not None and not field.is_required():

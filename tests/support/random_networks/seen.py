@@ -7,13 +7,16 @@ from typing import Any
 
 import numpy as np
 
+from petabatch.layers.timescale import TimeScale
 from petabatch.spec.model import Model, Part
 from petabatch.spec.network import Network
+from petabatch.spec.weights import Learning
 from support.random_networks.drawing import OF_SPIKING
 from support.random_networks.words import (
     Keys,
     literals,
     named,
+    replaced,
     tables_of,
     type_word,
     value_at,
@@ -37,7 +40,8 @@ class Seen:
                     continue
                 self._of.setdefault(name, {})[word_of(type(table), key, value)] = value
                 inner = value.items() if isinstance(value, dict) else [(None, value)]
-                for _, one in inner:
+                for _, named_one in inner:
+                    one = _without_names(named_one)
                     if isinstance(one, Part):
                         self._of.setdefault(type_word(type(one)), {}).update(
                             {said.word: one for said in words(one)}
@@ -66,8 +70,15 @@ def keys_of(part: Any) -> list[tuple[Keys, Any, str]]:
         ((*path, key), table, key)
         for path, table in tables.items()
         for key in type(table).model_fields
-        if key not in ("type", "shape")
+        if key not in ("type", "shape", "start")
     ]
+
+
+def _without_names(table: Any) -> Any:
+    """Return a table that names no parts of its network, None where it has to."""
+    if isinstance(table, TimeScale):
+        return None
+    return replaced(table, (table.against_key,), None) if isinstance(table, Learning) else table
 
 
 def _of_names(model: type[Model], key: str, value: Any) -> bool:

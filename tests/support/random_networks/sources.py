@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from petabatch.sources.orders import Order
+from petabatch.sources.orders import Movie, Order, Specified
 from petabatch.sources.transforms import Transform
 from petabatch.sources.view import View
 from petabatch.spec.parts import Source
@@ -15,6 +15,8 @@ from support.random_networks.tables import Shape, Tables
 STILL = ("sequential", "shuffled", "random", "by_movie", "specified")
 ITEMS, MARGIN = 9, 8
 """Images of a source, and rows and columns by which they are larger than the layer."""
+LONG = 26
+"""Frames of films that last as long as any run."""
 
 
 _ORDER = ("whiten", "resize", "pad", "crop", "grey", "colour", "flip", "normalize", "noise", "frames")
@@ -45,8 +47,15 @@ class Numbered:
 
 
 def random_source(tables: Tables, shape: Shape, batch: int, margin: bool) -> Source:
-    """Draw a source for a layer of this shape; with `margin`, its images are larger than the layer."""
+    """Draw a source for a layer of this shape; with `margin`, its images are larger than the layer.
+
+    With a batch of 1, all slices are shown the same.
+    """
     rng, kind = tables.rng, tables.type_of(Source)
+    if same := "slices" in kind.model_fields and (
+        batch == 1 or tables.has("TransformedSource.slices=same", 0.15)
+    ):
+        batch = 1
     name = kind.model_fields["type"].default
     chain = _transforms(tables, shape, margin) if name in ("array", "dataset", "function", "reels") else []
     made = {one.type for one in chain}
@@ -55,20 +64,48 @@ def random_source(tables: Tables, shape: Shape, batch: int, margin: bool) -> Sou
     )
     room = MARGIN if margin or made & {"crop", "resize"} or (issubclass(kind, View) and not chain) else 0
     data = rng.normal(size=(ITEMS, shape[0] + room, shape[1] + room, channels)).astype(np.float32)
-    held = {"array": {"data": data}, "dataset": {"data": Items(data)}, "function": {"call": Numbered(data)},
-            "reels": {"data": (data[:2], data[2:5], data[5:6], data[6:])}}  # fmt: skip
+    held = {"array": {"data": data}, "dataset": {"data": Items(data)}, "function": {"call": Numbered(data)}}
     given: dict[str, Any] = held.get(name, {}) | ({"transforms": tuple(chain)} if chain else {})
-    if "order" in kind.model_fields and (name == "reels" or "frames" in made):
-        given["order"] = _order(tables, batch, ("movie",) if name == "reels" else ("by_movie",))
-    more: dict[str, Any] = {"transforms": [], "order": [_order(tables, batch, STILL)]}
+    if name == "reels":
+        given["order"] = order = _order(tables, batch, ("movie",) if tables.chance(0.7) else ())
+        given["data"] = _films(tables, order, data)
+    elif "order" in kind.model_fields and "frames" in made:
+        given["order"] = _order(tables, batch, ("by_movie",))
+    if same:
+        given["slices"] = "same"
+    more: dict[str, Any] = {"transforms": [], "order": [_order(tables, batch, STILL)], "slices": []}
     return tables.fill(kind, given, more=more | ({"normalize": []} if chain else {}))
+
+
+def _films(tables: Tables, order: Order, data: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Return films of these frames, of lengths at which something follows on some slice's last frame.
+
+    Where a run may not be longer than its films, these are long.
+    """
+    lengths: tuple[int, ...] = tables.one_of((2, 1, 3, 1, 1, 2), (1, 2, 1), (2, 3, 1, 2))
+    if isinstance(order, Movie) and order.at_end == "stop" and order.end in ("hold", "longest"):
+        lengths = (LONG if order.end == "longest" else 1, 1, 2, 2, 3, 3)
+    elif isinstance(order, Movie) and order.end == "longest":
+        lengths = (LONG, 1, 2)
+    elif isinstance(order, Movie) and (
+        order.end == "shortest" or (order.at_end == "stop" and order.end == "wrap")
+    ):
+        lengths = (LONG, LONG + 1, LONG)
+    frames = np.resize(data, (sum(lengths), *data.shape[1:])) + tables.rng.normal(
+        scale=0.1, size=(sum(lengths), 1, 1, 1)
+    ).astype(np.float32)
+    ends = np.cumsum(lengths)
+    return tuple(frames[end - length : end] for length, end in zip(lengths, ends, strict=True))
 
 
 def _order(tables: Tables, batch: int, among: tuple[str, ...] = ()) -> Order:
     kind = tables.type_of(Order, among=among)
-    specified = {"start": tuple(int(n) for n in tables.rng.integers(ITEMS, size=batch))}
-    more = {"skip": [2, tuple(range(1, batch + 1))]}
-    return tables.fill(kind, specified if kind.model_fields["type"].default == "specified" else {}, more=more)
+    given: dict[str, Any] = {}
+    if kind is Specified:
+        given = {"start": tuple(int(n) for n in tables.rng.integers(4, size=batch))}
+    elif kind is Movie and "Movie.at_end=stop" in tables.demanded:
+        given = {"at_end": "stop", "end": tables.one_of("hold", "longest")}
+    return tables.fill(kind, given, more={"skip": [2, tuple(range(1, batch + 1))]})
 
 
 def _transforms(tables: Tables, shape: Shape, margin: bool) -> list[Transform]:

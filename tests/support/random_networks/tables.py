@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from petabatch.errors import TableError
 from petabatch.layers.timescale import TimeScale
-from petabatch.learning import RateDecay, Revive
+from petabatch.learning import Hebbian, RateDecay, Revive
 from petabatch.probes.cost import Cost
 from petabatch.spec.model import Model, Part
 from petabatch.spec.weights import Initial, Learning, Normalize
@@ -26,11 +26,14 @@ _SURELY = 1e6
 class Wanted(Protocol):
     """What a drawing asks the pairs that are yet to be drawn."""
 
-    def weight(self, word: str, same: set[str], near: set[str]) -> float:
-        """Return how much a word is wanted in a part with the words `same`, beside parts with `near`."""
+    def weight(self, word: str, same: set[str], near: set[str], far: set[str]) -> float:
+        """Return how much a word is wanted in a part.
 
-    def best(self, words: Collection[str], near: set[str]) -> float:
-        """Return how much the most wanted word is wanted in a new part beside parts with `near`."""
+        It has the words `same`, is beside parts with `near`, and in a network of parts with `far`.
+        """
+
+    def best(self, words: Collection[str], near: set[str], far: set[str]) -> float:
+        """Return how much the most wanted word is wanted in a new part."""
 
     def between(self, some: set[str], others: set[str]) -> float:
         """Return how much it is wanted that parts with these words are neighbours."""
@@ -42,10 +45,10 @@ class Wanted(Protocol):
 class Nothing:
     """Nothing is wanted: all choices are equally likely."""
 
-    def weight(self, word: str, same: set[str], near: set[str]) -> float:
+    def weight(self, word: str, same: set[str], near: set[str], far: set[str]) -> float:
         return 0.0
 
-    def best(self, words: Collection[str], near: set[str]) -> float:
+    def best(self, words: Collection[str], near: set[str], far: set[str]) -> float:
         return 0.0
 
     def between(self, some: set[str], others: set[str]) -> float:
@@ -53,6 +56,13 @@ class Nothing:
 
     def refuse(self, one: str, others: set[str], message: str) -> None:
         pass
+
+
+class Told(Nothing):
+    """Nothing is wanted, but `refused` is told why tables are refused words."""
+
+    def __init__(self, refused: Callable[[str, set[str], str], None]) -> None:
+        self.refuse = refused  # type: ignore[method-assign]
 
 
 def _refused(
@@ -72,7 +82,9 @@ class Tables:
 
     def __init__(self, seed: int, folder: Path, wanted: Wanted) -> None:
         self.rng, self.folder, self.wanted = np.random.default_rng(seed), folder, wanted
-        self.keys = self.one_of(1.0, 3.0, 8.0)
+        self.about = set[str]()
+        """Words of what has been drawn of the network."""
+        self.keys = self.one_of(1.0, 3.0, 6.0)
         """Mean number of keys of a table that are not at their defaults."""
         self.demanded = frozenset[str]()
         """Words that the part that is being drawn is to have."""
@@ -83,13 +95,17 @@ class Tables:
     def chance(self, probability: float) -> bool:
         return bool(self.rng.random() < probability)
 
+    def has(self, word: str, probability: float) -> bool:
+        """Return whether a part is to have a word that it may have."""
+        return word in self.demanded or self.chance(probability)
+
     def weighted(self, choices: Sequence[Any], weights: Sequence[float]) -> Any:
         shares = np.array(weights, float)
         return choices[self.rng.choice(len(choices), p=shares / shares.sum())]
 
     def weight(self, word: str, same: set[str], near: set[str]) -> float:
         """Return how much a word is wanted; see `Wanted`."""
-        return _SURELY * (word in self.demanded) + self.wanted.weight(word, same, near)
+        return _SURELY * (word in self.demanded) + self.wanted.weight(word, same, near, self.about)
 
     def type_of(
         self, base: type[Part], near: set[str] = frozenset(), among: Sequence[str] = ()
@@ -97,7 +113,7 @@ class Tables:
         """Draw a type of part."""
         known = [one for one in types(base) if drawn(type_word(one))]
         known = [one for one in known if not among or one.model_fields["type"].default in among]
-        weights = [self.wanted.best(words_of(one), near) for one in known]
+        weights = [self.wanted.best(words_of(one), near, self.about) for one in known]
         demands = [_SURELY ** len(self.demanded & words_of(one)) for one in known]
         return self.weighted(known, [sum(both) for both in zip(weights, demands, strict=True)])
 
@@ -112,7 +128,8 @@ class Tables:
 
         Raises TableError where what is given is refused.
         """
-        said = {type_word(model)} if issubclass(model, Part) else set[str]()
+        own = {type_word(model)} if issubclass(model, Part) else set[str]()
+        said = {*own}
         chosen, options = dict[str, Any](), list[tuple[str, Any, float]]()
         for key in keys(model):
             name, required = named(model, key), model.model_fields[key].is_required()
@@ -145,6 +162,8 @@ class Tables:
                     key for key in free if key != left and _refused(model, given, chosen, left, value, key)
                 ]
                 others = {word_of(model, key, chosen[key]) for key in culprits}
+                if not culprits:  # what is given, and the type
+                    others = {word_of(model, key, one) for key, one in given.items()} | own
                 self.wanted.refuse(word_of(model, left, value), others, error.problems[0].message)
 
     def _weight(self, value: Any, word: str, said: set[str], near: set[str]) -> float:
@@ -156,10 +175,11 @@ class Tables:
     def time_scale(self, energy: str, near: set[str]) -> TimeScale:
         return self.fill(self.type_of(TimeScale, near), {"energy": energy}, near)
 
-    def rule(self, against: Sequence[str], near: set[str]) -> Learning:
-        decay = self.fill(RateDecay, {"every": 1, "fraction": 0.5})
-        more = {"error": against, "input": against, "rate_decay": [decay]}
-        return self.fill(self.type_of(Learning, near), {}, near, more)
+    def rule(self, near: set[str], more: Mapping[str, Sequence[Any]], previous: Initial) -> Learning:
+        """Draw a learning rule; `more` are values of its keys, `previous` what a momentum may start from."""
+        kind, decay = self.type_of(Learning, near), self.fill(RateDecay, {"every": 1, "fraction": 0.5})
+        momentum = {"momentum": 0.5, "previous": previous} if kind is Hebbian and self.chance(0.3) else {}
+        return self.fill(kind, momentum, near, {**more, "rate_decay": [decay]})
 
     def normaliser(self, together: Sequence[tuple[str, ...]], near: set[str]) -> Normalize:
         return self.fill(self.type_of(Normalize, near), {}, near, {"together": together})
@@ -183,8 +203,9 @@ class Tables:
                 shape[-3] % 2 and shape[-2] % 2
             )
             among += ["patches"] * (source is not None)
-        kind = self.type_of(Initial, near, among)
-        own = bool(batch) and self.chance(0.5)
+        asked = [word.partition(" ")[2] for word in self.demanded if word.startswith("initialiser ")]
+        kind = self.type_of(Initial, near, among + [one for one in asked if one != "patches"])
+        own = bool(batch) and self.has("Initial.per_slice=True", 0.5)
         given: dict[str, Any] = {"per_slice": True} if own else {}
         name = kind.model_fields["type"].default
         if name in ("array", "file"):
