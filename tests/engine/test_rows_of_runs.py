@@ -85,6 +85,7 @@ of = "dictionary"
 
 
 @pytest.mark.mpi
+@pytest.mark.long
 def test_runs_with_layers_that_are_whole_keep_their_bits_and_go_on_on_other_grids(
     small: Path, petabatch: Command
 ) -> None:
@@ -221,6 +222,7 @@ def test_a_layer_that_does_not_divide_into_tiles_is_whole_and_one_of_them_must(s
 
 
 @pytest.mark.mpi
+@pytest.mark.long
 def test_a_run_goes_on_from_one_grid_of_ranks_to_another(small: Path, petabatch: Command) -> None:
     folder, more = small.parent, (*MORE, "checkpoint.keep=10")
     alone(small, "one", *more)

@@ -216,7 +216,14 @@ def test_their_slices_keep_the_state_before_the_display_in_which_they_fail(
         ("[1.0, -80.0, 0.5]", 400, -100),  # not finite already
     ],
 )
-@pytest.mark.parametrize("how", [("run.kernel='dense'",), ("run.kernel='lazy'",), ("sweep.wave=3",)])
+@pytest.mark.parametrize(
+    "how",
+    [
+        pytest.param(("run.kernel='dense'",), marks=pytest.mark.long),
+        ("run.kernel='lazy'",),
+        pytest.param(("sweep.wave=3",), marks=pytest.mark.long),
+    ],
+)
 def test_resumed_they_end_with_the_same_state(
     small: Path, strength: str, display: int, stop: int, how: Sequence[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

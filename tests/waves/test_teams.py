@@ -179,6 +179,7 @@ def test_an_update_that_raises_fails_its_point_if_it_does_on_all_ranks_that_shar
 
 
 @pytest.mark.mpi
+@pytest.mark.long
 def test_an_error_on_one_rank_alone_ends_a_pool_while_its_other_slots_have_nothing_to_do(
     small: Path, petabatch: Command
 ) -> None:
