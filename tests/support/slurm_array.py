@@ -2,9 +2,9 @@
 
     python tests/support/slurm_array.py [FOLDER]
 
-Needs root and Debian's packages slurmctld, slurmd, slurm-client and munge. A cluster of this host is started
-in FOLDER, by default a temporary one, and ended. The jobs that were killed are submitted again; the one that
-was preempted is started again by SLURM. Joined, the points have the bits of one run.
+Needs root, Debian's packages slurmctld, slurmd, slurm-client and munge, and a running munged. A cluster of
+this host is started in FOLDER, by default a temporary one, and ended. The jobs that were killed are submitted
+again; the one that was preempted is started again by SLURM. Joined, the points have the bits of one run.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from petabatch.waves.run import join  # noqa: E402
 from support.commands import set_all  # noqa: E402
 from support.kills_in_waves import NETWORK, recorded  # noqa: E402
 
-CHUNKS, KILLED, POINTS = 20, (5, 13), 2000
+CHUNKS, KILLED, POINTS = 20, (5, 13), 60_000
 SETTINGS = (
     "run.batch=1", "run.display=2000", "run.displays=1", "sweep.wave=10", f"sweep.draws={POINTS}",
     "sweep.layers.E.parameters.input={low=0.0, high=2.8}", "layers.E.parameters.input=0.0",
