@@ -32,7 +32,7 @@ class PetabatchError(Exception):
     refused: bool = False
     """It refuses what was asked of a run, which stays as it is: the log of the run says nothing of it."""
     slices: Sequence[int] = ()
-    """Slices of the batch, one of which has caused it; empty if that is not known."""
+    """Numbers of the slices that may have caused it; empty if unknown."""
     on_all_ranks = False
     """Whether all ranks of a program under MPI have this error."""
     in_group = False

@@ -87,7 +87,7 @@ class GridSplit:
         self._rows.add_tiles(part, tag)
 
     def norms(self, probe: str, plan: Plan) -> Mapping[str, Sequence[Term]]:
-        """Return this rank's terms: of layers of which it has a part, or that it is the first to have."""
+        """Return the terms that this rank sums; of ranks that hold a layer whole, the first sums it."""
         return {
             quantity: [term for term in terms if self._rows.sums(term.layer)]
             for quantity, terms in self._features.norms(probe, plan).items()

@@ -1,8 +1,8 @@
 """Tiles of rows: the rows of all layers that a rank has as a smaller network, and what tiles exchange.
 
 Each rank of a group has ny / R rows of the layers that are split, all other layers, and all weights. Within a
-step, the program exchanges the rows that patches reach beyond a tile, and gathers those of layers of which
-more than a tile is needed. What weights learn from is summed exactly over the tiles of all slices.
+step, the program exchanges the rows that patches reach beyond a tile, and gathers the rows of layers that are
+needed as a whole. What weights learn from is summed exactly over the tiles of all slices.
 """
 
 from __future__ import annotations

@@ -138,7 +138,7 @@ class Split(ABC):
         """Return what a connection delivers of all of a layer; collective for each `tag`."""
 
     def fitted_along(self, axis: int, activity: Array, size: int, tag: int) -> Array:
-        """Return so many places of an activity along an axis of a layer: those of all ranks, or of this one.
+        """Return an activity with `size` entries along an axis of a layer, gathered from all ranks or cut out.
 
         Gathering them is collective for each `tag`.
         """
@@ -154,7 +154,7 @@ class Split(ABC):
     def layer(self, name: str, part: Array, tag: int) -> Array:
         """Return a whole layer, `[lanes, ny, nx, nf]`, from the parts of all ranks; collective.
 
-        It may be an image with the margin around it, of which the parts overlap.
+        Parts of an image with its margin overlap.
         """
         cut = self._layer_cuts[name]
         if cut is None or cut.axis >= part.ndim - 1:

@@ -20,7 +20,7 @@ FLUSH_BYTES = 128 * 2**20
 
 
 def most_steps(graph: Graph, method: Method, operations: int) -> int:
-    """Return the steps after which lanes meet at the latest; a step of a slice has so many operations."""
+    """Return the maximum number of steps between sync events; `operations` are those of a slice and step."""
     run = graph.network.run
     speed = GPU_SPEED if run.device == "gpu" else 1 if method.by_layers else LOOP_SPEED
     most = max(1, int(speed * BLOCK_OPERATIONS / (graph.network.batch * operations)))

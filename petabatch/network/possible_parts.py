@@ -26,7 +26,7 @@ def numbers(counts: Iterable[int]) -> list[int]:
 
 
 def sizes(network: Network, axis: Axis) -> dict[str, int]:
-    """Return the features or rows of the layers of which ranks can have parts."""
+    """Return the number of features or rows of each layer that can be split, by name."""
     layers = network.layers.items()
     if axis == "features":
         return {name: layer.shape[2] for name, layer in layers if layer.splittable}

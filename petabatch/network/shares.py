@@ -28,11 +28,11 @@ class Part(NamedTuple):
     parts: int
 
     def first(self, size: int) -> int:
-        """Return the first feature or row of it, of a layer with so many."""
+        """Return the index of its first feature or row in a layer of `size` features or rows."""
         return self.number * self.size(size)
 
     def size(self, size: int) -> int:
-        """Return how many features or rows it has, of a layer with so many."""
+        """Return its number of features or rows in a layer of `size` features or rows."""
         return size // self.parts
 
 
@@ -70,11 +70,11 @@ class Share(NamedTuple):
         return self.post and self.gives != "own"
 
     def taken(self, size: int, part: Part) -> int:
-        """Return how much it takes of the pre layer, of which a rank with a `part` has `size`."""
+        """Return the length of its input along the split axis; `size` is that of the pre layer here."""
         return size * part.parts if self.gathers else part.size(size) if self.cuts else size
 
     def given(self, size: int, part: Part) -> int:
-        """Return how much it makes for the post layer, of which a rank with a `part` has `size`."""
+        """Return the length of its output along the split axis; `size` is that of the post layer here."""
         return size * part.parts if self.keeps else part.size(size) if self.completes else size
 
 

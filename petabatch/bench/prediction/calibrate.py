@@ -267,7 +267,7 @@ def _ways(network: Network, axis: Axis) -> list[int]:
 
 
 def _divisors(network: Network, axis: Axis) -> list[int]:
-    """Return the numbers of ranks into which all layers divide that can have parts."""
+    """Return the numbers of ranks that split every layer that can be split."""
     return divisors(sizes(network, axis).values())
 
 

@@ -92,7 +92,7 @@ def counts(plan: Plan, first: int, last: int) -> tuple[int, int]:
 
 
 def obstacle(network: Network, axis: Axis, parts: int) -> str:
-    """Return why not all layers that can have parts can be split into so many; nothing if they can."""
+    """Return why a split into `parts` is refused or not predicted; an empty string if it is neither."""
     parted = with_parts(network, axis, parts)
     for name, reason in undivided(parted, axis).items():  # which would be whole on each rank
         return f"layers.{name}.shape: {reason}"
@@ -109,7 +109,7 @@ def obstacle(network: Network, axis: Axis, parts: int) -> str:
 
 
 def _fewest(network: Network, axis: Axis) -> int:
-    """Return the fewest ranks over which all layers are split that can have parts."""
+    """Return the smallest number of ranks that splits every layer that can be split."""
     return min(divisors(sizes(network, axis).values()), default=2)
 
 
