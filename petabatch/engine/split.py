@@ -138,7 +138,7 @@ class Split(ABC):
         """Return what a connection delivers of all of a layer; collective for each `tag`."""
 
     def fitted_along(self, axis: int, activity: Array, size: int, tag: int) -> Array:
-        """Return an activity with `size` entries along an axis of a layer, gathered from all ranks or cut out.
+        """Return an activity with `size` entries along an axis of a layer, gathered from all ranks or cut.
 
         Gathering them is collective for each `tag`.
         """
