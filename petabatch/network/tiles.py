@@ -26,6 +26,8 @@ from petabatch.weight_mode import over_positions
 
 _OF_POSITIONS = ("copy", "largest", "background")
 """Operations on the features of each position alone."""
+UNDIVIDED = "one of its layers cannot be split into tiles of one height"
+"""Why a connection is made as a whole, where that follows from a layer."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +137,7 @@ def _reason(network: Network, connection: Connection, wiring: Wiring) -> str:
     """Return why tiles cannot make what a connection delivers; nothing if they can."""
     pre, post = network.layers[connection.pre], network.layers[connection.post]
     if not (_divides(network, pre) and _divides(network, post)):
-        return "one of its layers cannot be split into tiles of one height"
+        return UNDIVIDED
     if connection.operation in _OF_POSITIONS:
         return ""
     pools, link = connection.operation in POOLS, wiring.link

@@ -8,6 +8,7 @@ from petabatch.engine.image_sizes import nbytes_of_source, queues
 from petabatch.network.plan import Plan, multiply_adds
 from petabatch.network.shares import gathered, side, split_layers, summed
 from petabatch.network.tiles import (
+    UNDIVIDED,
     connections_as_a_whole,
     exchanged_rows,
     gathered_rows,
@@ -151,7 +152,7 @@ def _tiles(plan: Plan) -> Iterator[str]:
     for name, reason in whole.items():
         yield from wrapped(f"{'':19}", f"{name} is whole on each rank: {reason}", 21)
     for name, reason in connections_as_a_whole(network, wirings).items():
-        if whole.keys().isdisjoint((network.connections[name].pre, network.connections[name].post)):
+        if reason != UNDIVIDED:
             yield from wrapped(f"{'':19}", f"{name} is made as a whole on each rank: {reason}", 21)
     sent, gathered_ = sum(exchanged_rows(network, wirings)), sum(gathered_rows(network, wirings)) // ways
     cost = f"cost: {size_text(sent)} to each neighbour, per step and slice"

@@ -206,6 +206,7 @@ init = { type = "gaussian" }
     small.write_text(text + near)
     found = " ".join(summary(simulation.plan(simulation.read(small, ("parallel.rows=2",)))).split())
     assert "image is whole on each rank: blur, which is made as a whole, sees the image around" in found
+    assert "blur is made as a whole on each rank: " in found
 
 
 def test_a_layer_that_does_not_divide_into_tiles_is_whole_and_one_of_them_must(small: Path) -> None:
