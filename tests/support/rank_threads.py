@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import queue
 import threading
-from collections import defaultdict
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -53,8 +52,11 @@ class Meetings:
         self.size, self._lock = size, threading.Lock()
         self._all: list[tuple[Any, Meeting]] = []
         self._failed = False
-        self.mail: dict[tuple[int, int, int], queue.SimpleQueue[np.ndarray]] = defaultdict(queue.SimpleQueue)
-        """Messages on their way, by sender, receiver and tag."""
+        self._mail: dict[tuple[int, int, int], queue.SimpleQueue[np.ndarray]] = {}
+
+    def mail(self, sender: int, receiver: int, tag: int) -> queue.SimpleQueue[np.ndarray]:
+        """Return messages on their way; one and the same queue for both ranks, whoever comes first."""
+        return self._mail.setdefault((sender, receiver, tag), queue.SimpleQueue())
 
     def fail(self) -> None:
         """Let no rank wait for one that has failed."""
@@ -163,9 +165,9 @@ class Thread(Serial):
     def exchange(self, sent: Mapping[int, np.ndarray], received: Mapping[int, np.ndarray], tag: int) -> None:
         mail = self._world.mail
         for rank, array in sent.items():
-            mail[self.rank, rank, tag].put(array.copy())
+            mail(self.rank, rank, tag).put(array.copy())
         for rank, array in received.items():
-            array[...] = mail[rank, self.rank, tag].get(timeout=PATIENCE)
+            array[...] = mail(rank, self.rank, tag).get(timeout=PATIENCE)
 
     def messages(
         self, sent: Mapping[int, np.ndarray], received: Mapping[int, np.ndarray], tag: int
