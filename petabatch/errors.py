@@ -35,6 +35,8 @@ class PetabatchError(Exception):
     """Numbers of the slices that may have caused it; empty if unknown."""
     on_all_ranks = False
     """Whether all ranks of a program under MPI have this error."""
+    step: int = 0
+    """The step in which it was raised, 0 if unknown."""
     in_group = False
     """Whether all ranks that share the slice have it, at the same place of their steps."""
 

@@ -15,14 +15,19 @@ _NAMED = 5
 """Points that are named."""
 _WAVE = 64
 """Points of a wave in what is to be typed."""
-DESCRIBED = "one batch; a point that fails stops alone, unless the update of a layer raises an error"
-"""What `check` says of a sweep in one batch."""
 _IN_WAVES = f"sweep.wave = {_WAVE} makes the points in waves, where one with an error fails alone"
 
 
 def fail_alone(network: Network) -> bool:
     """Return whether slices of a run fail alone: those of a sweep do."""
     return network.sweep is not None
+
+
+def described(network: Network) -> str:
+    """Return what `check` says of a sweep in one batch."""
+    alone = "one batch; a point that fails stops alone"
+    # There, an update is one call for all slices.
+    return f"{alone}, unless the update of a layer raises an error" if network.run.device == "gpu" else alone
 
 
 @contextmanager
@@ -33,8 +38,6 @@ def points_named(network: Network, how: str = _IN_WAVES) -> Iterator[None]:
     except OF_A_SLICE as error:
         if network.sweep is not None:
             points = sorted({number // network.run.batch for number in error.slices})
-            if network.parallel.split:
-                how = "points whose updates raise an error fail alone where ranks do not share slices"
             error.args = (f"{error}{note_of(points)}\n    hint:     {how}", *error.args[1:])
         raise
 

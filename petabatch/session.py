@@ -300,7 +300,7 @@ class RunSession:
     def _report_failed(self, failures: Mapping[int, Failure]) -> None:
         """Take note of slices that have stopped, and tell of those that are new."""
         told = {number // self.failed.batch for number in self.failed.slices}
-        for number in sorted(failures):
+        for number in sorted(failures, key=lambda each: (failures[each].step, each)):
             one, point = failures[number], number // self.failed.batch
             if point not in told:
                 log.warning("point %d failed at step %d: %s", point, one.step, one.why)

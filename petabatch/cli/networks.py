@@ -35,7 +35,7 @@ def check(
     with importing():
         from petabatch import params
         from petabatch.network.advice import advice
-        from petabatch.one_batch import DESCRIBED, fail_alone
+        from petabatch.one_batch import described, fail_alone
         from petabatch.parallel.cores import lane_threads
         from petabatch.report.explain import explain, summary
         from petabatch.report.lines import field
@@ -52,7 +52,7 @@ def check(
     if found is None:
         plan = replace(params.plan(loaded), tolerant=fail_alone(loaded.network))
         params.check_values(loaded, plan)
-        notes += field("sweep", DESCRIBED) if loaded.network.sweep is not None else []
+        notes += field("sweep", described(loaded.network)) if loaded.network.sweep is not None else []
     else:  # the plan of a point
         plan = found.base
         notes += field("pool" if loaded.network.run.pool else "sweep", found)

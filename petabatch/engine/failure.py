@@ -19,8 +19,8 @@ class Failure:
 
     @classmethod
     def of(cls, error: PetabatchError, step: int) -> Failure:
-        """Return the failure that an error in `step` causes."""
+        """Return the failure that an error causes, in `step` unless it has its own."""
         if isinstance(error, NonFiniteError) and error.variable:
             said = "is no longer finite" if error.step else "is not finite"
             return cls(f"{error.variable} {said}", error.step)
-        return cls(" ".join(str(error).split()), step)
+        return cls(" ".join(str(error).split()), error.step or step)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from copy import deepcopy
 from pathlib import Path
@@ -12,7 +11,7 @@ import pytest
 
 from petabatch import in_memory, plotting, results, simulation
 from petabatch.assembly import assembled, initialise, open_engine
-from petabatch.errors import ArgumentError, InputError, NonFiniteError, PartError, StoppedEarly
+from petabatch.errors import ArgumentError, InputError, NonFiniteError, StoppedEarly
 from petabatch.parallel.comm import Serial
 from petabatch.plotting.kinds import reason_against
 from petabatch.progress import Progress
@@ -82,8 +81,17 @@ class Picky(LCA):
 
     def update(self, ctx, state, drive, previous, activity):
         if self.threshold == 0.3 and ctx.step > 5:
-            raise ValueError("no threshold of 0.3, please")
+            raise ValueError("0.3 is too much")
         super().update(ctx, state, drive, previous, activity)
+
+
+class Bounded(LCA):
+    type: Literal["bounded"] = "bounded"
+
+    def update(self, ctx, state, drive, previous, activity):
+        super().update(ctx, state, drive, previous, activity)
+        if activity.max() > 20.0:
+            raise ValueError("too much")
 """
 
 
@@ -391,23 +399,28 @@ def test_first_images_that_no_point_has_are_refused(small: Path, petabatch: Comm
 
 
 @pytest.mark.parametrize(
-    ("threshold", "named"),
-    [("[0.3, 0.4, 0.3]", "this is one of the points 0, 2"), ("[0.4, 0.3, 0.4]", "this is point 1\n")],
+    ("layer", "swept", "bad", "good"),
+    [  # each point has a layer of its own, or all have one, whose update has all of them
+        ("picky", "layers.V1.threshold=[0.4, 0.3, 0.5]", "0.3", "0.6"),
+        ("bounded", "connections.image_to_error.strength=[1.0, 40.0, 0.5]", "40.0", "1.1"),
+    ],
 )
-def test_an_update_that_raises_names_the_points_and_the_waves(
-    small: Path, threshold: str, named: str
+def test_an_update_that_raises_fails_its_point_alone_as_in_waves(
+    small: Path, layer: str, swept: str, bad: str, good: str
 ) -> None:
-    settings = ("layers.V1.type='picky'", f"sweep.layers.V1.threshold={threshold}")
-    with pytest.raises(PartError, match=r"no threshold of 0\.3") as ended:
-        raising(small, "out", *settings)
-    assert named in str(ended.value)
-    assert "hint:     sweep.wave = 64" in str(ended.value)
-    out = small.parent / "out"
-    with pytest.raises(PartError) as again:
-        simulation.resume(out, mpi=False, quiet=True)
-    assert f"`-s sweep.wave=64 --out {out}-waves` makes the points in waves" in str(again.value)
-    failed = results.open(raising(small, "waves", *settings, "sweep.wave=3")).coordinates["failed"][::3]
-    assert (failed >= 0).tolist() == [one == 0.3 for one in json.loads(threshold)]
+    settings = (f"layers.V1.type='{layer}'", f"sweep.{swept}")
+    out = raising(small, "out", *settings)
+    with results.open(out) as run:
+        failed = run.coordinates["failed"][::3].tolist()
+        assert "too much" in run.attributes["points"]["why"]["1"]
+    assert (failed[0], failed[2]) == (-1, -1)
+    assert failed[1] > 0
+    found = recorded(results.open(out))
+    assert_same(found, recorded(results.open(raising(small, "waves", *settings, "sweep.wave=2"))))
+    sound = recorded(results.open(raising(small, "sound", *settings[:1], settings[1].replace(bad, good))))
+    others = [0, 1, 2, 6, 7, 8]
+    for name in ("layers/V1/A", "probes/energy/total"):
+        assert found[name][:, others].tobytes() == sound[name][:, others].tobytes()
 
 
 COUNTED = """

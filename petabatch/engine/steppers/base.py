@@ -14,6 +14,7 @@ from petabatch.engine.recorder import Recorder
 from petabatch.engine.signals import Signals
 from petabatch.engine.step_records import UNLIMITED
 from petabatch.engine.steppers.probe_sums import StepProbes
+from petabatch.errors import PetabatchError
 from petabatch.network.plan import Plan
 from petabatch.spec.parts import StepContext
 from petabatch.spec.weights import Learning
@@ -57,6 +58,8 @@ class Stepper(ABC):
         """The recordings that `run` makes."""
         self.follows = follows
         """Layers whose time scale `run` adapts."""
+        self.error: PetabatchError | None = None
+        """The first that the update of a layer has raised where slices fail alone; up to the next event."""
         self.reached = 0
         """The last step that was made: what tells a slow lane from one that hangs."""
 
@@ -96,6 +99,11 @@ class Stepper(ABC):
     def run_together(self, steppers: Sequence[Stepper], first: int, last: int, new_image: bool) -> Array:
         """Do as `run` does for `steppers`, this one and others of its kind; norms of all their lanes."""
         return self.run(first, last, new_image)
+
+    def fail(self, error: PetabatchError, step: int) -> None:
+        """Note what the update of a layer has raised in the slice, which stops at the next event."""
+        if self.error is None:
+            error.step, self.error = step, error
 
     def warm_up(self) -> None:
         """Have everything compiled that `run` needs."""

@@ -8,16 +8,21 @@ from dataclasses import replace
 import numpy as np
 
 from petabatch.engine.backend import Operation, Peers, Steps
+from petabatch.engine.failure import OF_A_SLICE
 from petabatch.engine.history import History
 from petabatch.engine.state import owned
 from petabatch.engine.steppers.base import Binding, Stepper
 from petabatch.engine.steppers.joined import Part, joined_arrays, joined_signals, parts_of, standing
 from petabatch.engine.steppers.probe_sums import StepProbes
 from petabatch.engine.steppers.unit_update import InputSum, UnitUpdate, unit_update
+from petabatch.errors import PetabatchError
 from petabatch.network.graph import Graph
 from petabatch.spec.part_errors import calling
 from petabatch.spec.parts import StepContext, Tile
 from petabatch.variable import Array
+
+Fails = Callable[[PetabatchError, int], None]
+"""Takes an error of a slice, and its step."""
 
 
 class LayerStepper(Stepper):
@@ -30,7 +35,8 @@ class LayerStepper(Stepper):
     def __init__(self, bound: Binding) -> None:
         super().__init__(bound, StepProbes.none())
         self._peers = bound.backend.peers(bound.lanes)
-        self._steps = _steps([bound], bound.arrays) if self._peers is None else None
+        fails = self.fail if bound.plan.tolerant else None
+        self._steps = _steps([bound], bound.arrays, fails) if self._peers is None else None
 
     @property
     def kind(self) -> Hashable:
@@ -69,12 +75,15 @@ def layer_operation(
     parts: Sequence[Part] = (),
     kernel: UnitUpdate | None = None,
     tile: Tile | None = None,
+    fails: Fails | None = None,
 ) -> Operation:
     """Return the update of a layer on `arrays` of some slices, from its `drive`.
 
     It is reset to a `potential`, None for the initial one, and made part by part where slices differ in its
     numbers, or at once by a `kernel`, whose `drive` is what arrives through each connection. It
-    is told the `tile` that the arrays are, None for the whole.
+    is told the `tile` that the arrays are, None for the whole. An error of a single slice is handed to
+    `fails`, and its activity stays as it was: ranks that share the slice exchange messages up to the next
+    event.
     """
     layer = graph.network.layers[name]
     if layer.batch is not None:  # what reaches it from slices changes nothing
@@ -100,11 +109,17 @@ def layer_operation(
         if kernel is not None:
             kernel(ctx, state, arrived, previous, activity)
             return
-        for one, mine in zip(parts, states, strict=True):
-            with calling(one.layer, f"layers.{name}", ctx.step):
-                one.update(
-                    ctx, mine, [one.cut(each) for each in arrived], one.cut(previous), one.cut(activity)
-                )
+        try:
+            for one, mine in zip(parts, states, strict=True):
+                with calling(one.layer, f"layers.{name}", ctx.step):
+                    one.update(
+                        ctx, mine, [one.cut(each) for each in arrived], one.cut(previous), one.cut(activity)
+                    )
+        except OF_A_SLICE as error:
+            if fails is None:
+                raise
+            fails(error, ctx.step)
+            history.stand(ctx.step)
 
     return operate
 
@@ -120,7 +135,7 @@ def _steps_of(peers: Peers) -> Steps:
     return found
 
 
-def _steps(bindings: Sequence[Binding], arrays: Mapping[str, Array]) -> Steps:
+def _steps(bindings: Sequence[Binding], arrays: Mapping[str, Array], fails: Fails | None = None) -> Steps:
     """Return what makes steps of lanes that follow each other, on the arrays of all of them."""
     backend, graph = bindings[0].backend, bindings[0].plan.graph
     signals, on_gpu = joined_signals(bindings, arrays), backend.peers(bindings[0].lanes) is not None
@@ -130,7 +145,7 @@ def _steps(bindings: Sequence[Binding], arrays: Mapping[str, Array]) -> Steps:
         layer, potential = parts[0].layer, signals.potential(name)
         if not on_gpu or layer.static or layer.batch is not None:
             drive = signals.drive(name)
-            return layer_operation(graph, name, arrays, drive, potential, parts, tile=tile)
+            return layer_operation(graph, name, arrays, drive, potential, parts, tile=tile, fails=fails)
         kernel = unit_update(backend.device, parts, signals, name)
         if kernel is None:
             summed = InputSum(backend.device, parts, signals, name)

@@ -10,6 +10,7 @@ import pytest
 from petabatch import results, simulation
 from petabatch.engine import assembly
 from petabatch.engine.gpu.arrays import DeviceArrays, slice_bytes
+from petabatch.errors import PartError
 from petabatch.network.build import build
 from petabatch.network.slices import sliced
 from petabatch.storage.checkpoint import load_checkpoint
@@ -83,3 +84,43 @@ def test_they_fail_alone_on_held_out_images(small: Path, monkeypatch: pytest.Mon
     arrays, _ = load_checkpoint(out / "checkpoints" / "step_000000020.h5", 0, 9)
     assert not arrays["layers/V1/V"][3:6].any()  # the only other finite state is that of step 0
     assert np.isfinite(arrays["layers/V1/V"]).all()
+
+
+PICKY = """
+from typing import Literal
+
+from petabatch.layers import LCA
+
+
+class Picky(LCA):
+    type: Literal["picky"] = "picky"
+
+    def update(self, ctx, state, drive, previous, activity):
+        if self.threshold == 0.3 and ctx.step > 5:
+            raise ValueError("no threshold of 0.3, please")
+        super().update(ctx, state, drive, previous, activity)
+"""
+
+
+@pytest.mark.parametrize(
+    ("threshold", "named"),
+    [("[0.3, 0.4, 0.3]", "one of the points 0, 1, 2"), ("[0.4, 0.3, 0.4]", "one of the points 0, 1, 2")],
+)
+def test_an_update_that_raises_names_the_points_and_the_waves(
+    small: Path, threshold: str, named: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (small.parent / "picky.py").write_text(PICKY)
+    settings = (
+        *(SETTINGS[0], "plugins=['picky.py']", "run.device='gpu'"),
+        *("layers.V1.type='picky'", f"sweep.layers.V1.threshold={threshold}"),
+    )
+    monkeypatch.setattr(assembly, "choose", lambda wanted, _: EmulatedGpu())
+    monkeypatch.setattr(runs, "require", lambda: None)
+    with pytest.raises(PartError, match=r"no threshold of 0\.3") as ended:
+        alone(small, "out", *settings)
+    assert named in str(ended.value)
+    assert "hint:     sweep.wave = 64" in str(ended.value)
+    out = small.parent / "out"
+    with pytest.raises(PartError) as again:
+        simulation.resume(out, mpi=False, quiet=True)
+    assert f"`-s sweep.wave=64 --out {out}-waves` makes the points in waves" in str(again.value)

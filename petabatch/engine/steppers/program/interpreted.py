@@ -4,37 +4,45 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
+from petabatch.engine.backend import Operation
+from petabatch.engine.failure import OF_A_SLICE
 from petabatch.engine.signals import Signals
-from petabatch.engine.steppers.base import Binding
-from petabatch.engine.steppers.layers import layer_operation
+from petabatch.engine.steppers.base import Stepper
+from petabatch.engine.steppers.layers import Fails, layer_operation
 from petabatch.errors import PartError
 from petabatch.spec.parts import StepContext
 from petabatch.variable import Array
+
+Drive = Callable[[int], Sequence[Array]]
 
 
 class InterpretedLayer:
     """A layer of slices that are advanced together; those whose layer has the same values share an update."""
 
-    def __init__(self, name: str, bounds: Sequence[Binding], drives: Sequence[np.ndarray]) -> None:
-        """Take the bindings of the slices, each with a lane of its own.
+    def __init__(self, name: str, steppers: Sequence[Stepper], drives: Sequence[np.ndarray]) -> None:
+        """Take the steppers of the slices, each with a lane of its own.
 
         `drives` is its input as compiled operations sum it up, an array `[slices, ny, nx, nf]` for each
         buffer; empty if they do not.
         """
         alike: dict[tuple[int, int, float], list[int]] = {}
-        for place, bound in enumerate(bounds):
+        for place, bound in enumerate(one.bound for one in steppers):
             layer = bound.plan.graph.network.layers[name]
             alike.setdefault((id(layer), bound.ctx.seed, bound.ctx.dt), []).append(place)
         self._updates = [
-            _Update(name, [bounds[place] for place in places], [_Some(drive, places) for drive in drives])
+            _Update(name, [steppers[place] for place in places], [_Some(drive, places) for drive in drives])
             for places in alike.values()
         ]
 
     def advance(self, step: int) -> None:
-        """Make the step; raises PartError when a slice depends on others."""
+        """Make the step; raises PartError when a slice depends on others.
+
+        An error of the update in a slice that may fail alone is its stepper's.
+        """
         for update in self._updates:
             update.make(step)
 
@@ -59,10 +67,32 @@ class _Some:
             self._whole[self._rows] = self.array
 
 
+class _OneByOne:
+    """The update of slices that fail alone, one by one: made where that of all has raised an error."""
+
+    def __init__(self, arrays: Sequence[Array], updates: Sequence[Operation]) -> None:
+        """Take the arrays that an update changes, of all slices, and the update of each."""
+        self._arrays, self._before = arrays, [array.copy() for array in arrays]
+        self._updates = updates
+
+    def keep(self) -> None:
+        """Keep what the arrays hold before an update."""
+        for array, before in zip(self._arrays, self._before, strict=True):
+            before[...] = array
+
+    def make(self, ctx: StepContext) -> None:
+        """Make the updates, from what was kept."""
+        for array, before in zip(self._arrays, self._before, strict=True):
+            array[...] = before
+        for number, update in zip(ctx.slices, self._updates, strict=True):
+            update(replace(ctx, slices=(number,)))
+
+
 class _Update:
     """The update of slices that are alike."""
 
-    def __init__(self, name: str, bounds: Sequence[Binding], drives: Sequence[_Some]) -> None:
+    def __init__(self, name: str, steppers: Sequence[Stepper], drives: Sequence[_Some]) -> None:
+        bounds = [one.bound for one in steppers]
         first, lanes = bounds[0], [bound.lanes.start for bound in bounds]
         graph, variables = first.plan.graph, first.plan.variables
         whole, layer = first.backend.arrays.lane(slice(None)), graph.network.layers[name]
@@ -84,15 +114,26 @@ class _Update:
         def potential(of: Mapping[str, Array]) -> Callable[[int], Array | None]:
             return Signals(graph, kernels, of, {}, features, tag).potential(name)
 
-        tile = first.signals.tile(name)
-        self._operate = layer_operation(graph, name, arrays, self._drive, potential(arrays), tile=tile)
+        def operation(of: Mapping[str, Array], drive: Drive, fails: Fails | None = None) -> Operation:
+            tile = first.signals.tile(name)
+            return layer_operation(graph, name, of, drive, potential(of), tile=tile, fails=fails)
+
+        several, tolerant = len(bounds) > 1, first.plan.tolerant
+        fails = steppers[0].fail if tolerant and not several else None
+        self._operate = operation(arrays, self._drive, fails)
         # The last slice is sometimes updated alone as well, on copies.
-        self._copies = {key: array[-1:].copy() for key, array in arrays.items()} if len(bounds) > 1 else {}
+        self._copies = {key: array[-1:].copy() for key, array in arrays.items()} if several else {}
         self._originals = {key: arrays[key][-1:] for key in self._copies}
         if self._copies:
-            self._alone = layer_operation(
-                graph, name, self._copies, self._drive_alone, potential(self._copies), tile=tile
-            )
+            self._alone = operation(self._copies, partial(self._drive_of, place=slice(-1, None)))
+        self._one_by_one: _OneByOne | None = None
+        if several and tolerant:
+            own, each = [some.array for some in mine.values()], []
+            for place, one in enumerate(steppers):
+                here = slice(place, place + 1)
+                cut = {key: array if key in network else array[here] for key, array in arrays.items()}
+                each.append(operation(cut, partial(self._drive_of, place=here), one.fail))
+            self._one_by_one = _OneByOne(own, each)
 
     def make(self, step: int) -> None:
         """Make the step; in steps 1, 2, 4, 8 ... see that the last slice does not depend on the others."""
@@ -102,12 +143,17 @@ class _Update:
         if compared:
             for key, copy in self._copies.items():
                 copy[...] = self._originals[key]
-            self._alone(replace(ctx, slices=ctx.slices[-1:]))
+            compared = self._made_alone(replace(ctx, slices=ctx.slices[-1:]))
+        if self._one_by_one is not None:
+            self._one_by_one.keep()
         try:
             self._operate(ctx)
-        except PartError as error:
-            error.slices = self._slices
-            raise
+        except OF_A_SLICE as error:
+            if self._one_by_one is None:
+                error.slices = self._slices
+                raise
+            self._one_by_one.make(ctx)
+            compared = False
         if compared:
             self._compare(ctx)
         for some in self._mine.values():
@@ -123,8 +169,16 @@ class _Update:
                 arrived[place] = one
         return self._arrived
 
-    def _drive_alone(self, step: int) -> Sequence[Array]:
-        return [arrived[-1:].copy() for arrived in self._drive(step)]
+    def _drive_of(self, step: int, place: slice) -> Sequence[Array]:
+        return [arrived[place].copy() for arrived in self._drive(step)]
+
+    def _made_alone(self, ctx: StepContext) -> bool:
+        """Make the step of the copies; return False if that raises an error, as it will with the others."""
+        try:
+            self._alone(ctx)
+        except OF_A_SLICE:
+            return False
+        return True
 
     def _compare(self, ctx: StepContext) -> None:
         """Raise PartError when an array of the last slice is another one alone."""

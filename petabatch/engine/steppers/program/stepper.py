@@ -234,13 +234,13 @@ class ProgramStepper(Stepper):
         """Return what these slices are advanced by on the thread of `space`; kept while they are the same."""
         known = self._joined.get(space)
         if known is None or known.slices != slices:
-            calls, bounds = self.tables.calls, [one.bound for one in slices]
+            calls = self.tables.calls
             ends = (0, *(at.row for at in calls), len(self.compiled.rows))
             between = []
             for at in calls:
                 shape = self.tables.graph.network.layers[at.call.layer].shape
                 drives = [space.slices_of(key, len(slices), shape) for key in at.drives]
-                between.append(InterpretedLayer(at.call.layer, bounds, drives))
+                between.append(InterpretedLayer(at.call.layer, slices, drives))
             mine = [one.slice for one in slices]
             sections = self.compiled.sections(space, mine, *pairwise(ends))
             features, places = self.bound.signals.features, self.bound.backend.windows[-1].stop
