@@ -9,6 +9,7 @@ import numpy as np
 
 from petabatch.engine.history import History
 from petabatch.errors import NonFiniteError
+from petabatch.network.graph import Graph
 from petabatch.network.plan import Plan
 from petabatch.spec.network import Network
 from petabatch.spec.parts import Layer
@@ -20,7 +21,7 @@ class Watch:
 
     def __init__(self, plan: Plan, arrays: Mapping[str, Array], slices: Sequence[int]) -> None:
         """Watch `arrays` by key, `[slices, ...]`; `slices` are their numbers."""
-        self._network, self._slices = plan.graph.network, slices
+        self._graph, self._slices = plan.graph, slices
         self._variables = {
             key: variable
             for key, variable in plan.variables.items()
@@ -43,7 +44,7 @@ class Watch:
         """Raise NonFiniteError unless all is finite after `step`, of activities that of the step."""
         if not self.finite(step):
             arrays = {key: one.at(step) for key, one in self._histories.items()} | self._others
-            assert_finite(arrays, self._variables, self._network, self._slices, step)
+            assert_finite(arrays, self._variables, self._graph, self._slices, step)
 
 
 def changed_by_updates(
@@ -62,17 +63,18 @@ def watched(variable: Variable) -> bool:
 def assert_finite(
     arrays: Mapping[str, Array],
     variables: Mapping[str, Variable],
-    network: Network,
+    graph: Graph,
     slices: Sequence[int],
     step: int,
 ) -> None:
     """Raise NonFiniteError if an array holds a NaN, or an infinity that its variable does not declare.
 
-    `arrays` by key are `[slices, ...]`, or `[1, ...]` of the network.
+    `arrays` by key are `[slices, ...]`, or `[1, ...]` of the network. The error names the place in the whole
+    layer, also where this rank has a part of its rows or features.
     """
     if not _proven(list(arrays.values())):
         for key, array in arrays.items():
-            _assert_finite(key, array, variables[key], network, slices, step)
+            _assert_finite(key, array, variables[key], graph, slices, step)
 
 
 def _proven(arrays: Sequence[Array]) -> bool:
@@ -85,7 +87,7 @@ def _proven(arrays: Sequence[Array]) -> bool:
 
 
 def _assert_finite(
-    key: str, array: Array, variable: Variable, network: Network, slices: Sequence[int], step: int
+    key: str, array: Array, variable: Variable, graph: Graph, slices: Sequence[int], step: int
 ) -> None:
     values = host(array)
     bad = np.isnan(values) if variable.infinite else ~np.isfinite(values)
@@ -94,9 +96,10 @@ def _assert_finite(
     first, *place = np.argwhere(bad)[0].tolist()
     # of activities of a single step, the axis of steps is missing
     names = variable.dims[-len(place) :] if place else ()
-    at = ", ".join(f"{name} {index}" for name, index in zip(names, place, strict=True))
+    first_of = _first(key, graph)
+    at = ", ".join(f"{name} {first_of.get(name, 0) + n}" for name, n in zip(names, place, strict=True))
     whose = f" of slice {slices[first]}" if variable.per == "slice" else ""
-    what, hint = _described(key, network)
+    what, hint = _described(key, graph.network)
     said = "is no longer finite at step" if step else "is not finite at step"
     error = NonFiniteError(
         f"{what}{whose} {said} {step}\n"
@@ -107,6 +110,21 @@ def _assert_finite(
     )
     error.slices = [slices[first]] if variable.per == "slice" else ()
     raise error
+
+
+def _first(key: str, graph: Graph) -> dict[str, int]:
+    """Return where this rank's part of a layer begins, by dimension; nothing where it has all of it."""
+    folder, _, rest = key.partition("/")
+    name = rest.rpartition("/")[0]
+    if folder != "layers":
+        return {}
+    rows, _, features = graph.network.layers[name].shape
+    found = {}
+    if name in graph.tiling.layers:
+        found["y"] = graph.tiling.part.number * rows
+    if graph.has_part_of(name):
+        found["feature"] = graph.part.number * features
+    return found
 
 
 def _described(key: str, network: Network) -> tuple[str, str]:

@@ -62,4 +62,4 @@ class LaneLearning:
     def _check(self, name: str, step: int) -> None:
         """Raise NonFiniteError unless the weights of a connection are finite, and what their rule keeps."""
         plan = self._plan
-        assert_finite(self._watched[name], plan.variables, plan.graph.network, self._slices, step)
+        assert_finite(self._watched[name], plan.variables, plan.graph, self._slices, step)

@@ -119,7 +119,7 @@ class Start:
             try:
                 mine[...] = reader(number, 0)
                 if tolerant:
-                    assert_finite({key: mine}, self._state.variables, self._network, [number], 0)
+                    assert_finite({key: mine}, self._state.variables, self._state.graph, [number], 0)
             except OF_A_SLICE as error:
                 if not tolerant:
                     raise

@@ -86,7 +86,7 @@ class State:
             for key in (self.variables if keys is None else keys)
             if watched(self.variables[key])
         }
-        assert_finite(chosen, self.variables, self.graph.network, range(self.lo, self.hi), step)
+        assert_finite(chosen, self.variables, self.graph, range(self.lo, self.hi), step)
 
     def saved(self) -> dict[str, Array]:
         """Return the arrays a checkpoint holds."""

@@ -69,6 +69,11 @@ class Graph:
     tiling: Tiling = UNTILED
     """The rows that a rank has, where layers are split by rows."""
 
+    def has_part_of(self, layer: str) -> bool:
+        """Return whether a rank has a part of the features of a layer."""
+        ends = ((self.network.connections[name], share) for name, share in self.shares.items())
+        return any((c.pre == layer and one.pre) or (c.post == layer and one.post) for c, one in ends)
+
     @cached_property
     def order(self) -> list[list[str]]:
         """Layer names, level by level."""

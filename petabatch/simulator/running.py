@@ -229,7 +229,7 @@ class Running:
         known = {key: array for key, array in arrays.items() if key in state.variables}
         mine = {key: array for key, array in known.items() if watched(state.variables[key])}
         with self.agreed():
-            assert_finite(mine, state.variables, state.graph.network, range(state.lo, state.hi), step)
+            assert_finite(mine, state.variables, state.graph, range(state.lo, state.hi), step)
         self.keep()
         self._records.forget_after(step)
         self.engine.resume(step, arrays)

@@ -13,6 +13,7 @@ import pytest
 import petabatch
 from petabatch import in_memory, weights
 from petabatch.connections import Conv, Identity, Sparse
+from petabatch.engine.assembly import Assembly
 from petabatch.engine.engine import Engine
 from petabatch.engine.failure import Failure
 from petabatch.engine.finite import Watch
@@ -20,7 +21,7 @@ from petabatch.errors import NonFiniteError, ParamsError
 from petabatch.layers import LCA, ConductanceLIF, Constant, LeakyIntegrator, Linear, Quotient
 from petabatch.network.build import build
 from petabatch.network.plan import schedule
-from petabatch.parallel.comm import Serial
+from petabatch.parallel.comm import Comm, Serial
 from petabatch.spec.network import Checkpoint, Network, Output, Run
 from petabatch.spec.parts import Connection, Layer, StepContext
 from petabatch.storage.checkpoint import checkpoint_steps
@@ -29,6 +30,8 @@ from petabatch.variable import LAYER_DIMS, Array, Variable
 from support.gpu_emulation import EmulatedGpu
 from support.gpu_runs import simulate
 from support.networks import GivenWeights, images, lca_network
+from support.parts import split
+from support.rank_threads import on_threads
 
 SHAPE = (1, 2, 3)
 ON: dict[str, dict[str, Any]] = {
@@ -295,3 +298,25 @@ def test_the_last_finite_state_is_the_same_under_another_kernel(before: str, aft
     for key in ("layers/V1/V", "layers/V1/A"):
         assert other.state.arrays[key][1].tobytes() == states[40][key][1].tobytes(), key
     assert other.state.arrays["layers/V1/V"][0].tobytes() == states[60]["layers/V1/V"][0].tobytes()
+
+
+@pytest.mark.parametrize(
+    ("parts", "rank", "place"),
+    [
+        ({"rows": 2}, 1, "y 3, x 2, feature 1"),
+        ({"features": 3}, 2, "y 1, x 2, feature 9"),
+        ({"rows": 2, "features": 3}, 4, "y 3, x 2, feature 5"),
+    ],
+    ids=str,
+)
+def test_errors_name_the_place_in_the_whole_layer(parts: dict[str, int], rank: int, place: str) -> None:
+    network = split(lca_network(images(1, 1, (8, 8, 3)), display=4), **parts)
+
+    def one(comm: Comm) -> str:
+        state = Assembly.of(network, comm, 1).engine().state
+        state.arrays["layers/V1/V"][0, 1, 2, 1] = np.nan
+        with pytest.raises(NonFiniteError) as found:
+            state.assert_finite(7, ["layers/V1/V"])
+        return str(found.value)
+
+    assert f"nan at {place}\n" in on_threads(network.parallel.parts, one)[rank]
