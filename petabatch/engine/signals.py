@@ -233,7 +233,11 @@ class Signals:
             return self.graph.border(layer)
         if step < 0:
             return "zero"
-        image, rows = margin.at(step), self.graph.network.layers[layer].shape[0]
+        image, (rows, _, features) = margin.at(step), self.graph.network.layers[layer].shape
+        share = self.graph.shares.get(connection)
+        if share is not None and share.cuts:
+            first = self.graph.part.first(features)
+            image = image[..., first : first + self.graph.part.size(features)]
         if layer in tiling.layers or not tiling.by_tiles(connection):
             return image
         around = image.shape[1] - rows  # of all rows of the layer

@@ -206,7 +206,7 @@ class Arrivals:
 
         Of a layer that is `tiled` for it, other tiles have rows of the padding.
         """
-        (ny, nx, nf), whole = shape, self.layers[pre].shape[0]
+        (ny, nx, nf), (whole, _, features) = shape, self.layers[pre].shape
         if not any((*rows, *columns, ny != whole and border == "image")):
             return seen, []
         of = f"{pre}[-{seen.lookback}]" if seen.key.startswith("layers/") else seen.key.partition("/")[2]
@@ -217,12 +217,17 @@ class Arrivals:
             return Source(out), []
         self.padded.add((out, when))
         if border == "image":
-            margin, part = self.graph.margins(pre), (ny + sum(rows), nx + sum(columns), nf)
+            margin, part = self.graph.margins(pre), (ny + sum(rows), nx + sum(columns), features)
             first = self.graph.tiling.part.first(whole) if ny != whole else 0
             start = (first + margin[0] - rows[0], margin[1] - columns[0])
             image = replace(seen, key=f"margins/{pre}")
             columns_there = with_margin(self.graph, pre)[1]
-            return Source(out), [Crop(out, image, part, start, columns_there, when=when)]
+            if nf == features:
+                return Source(out), [Crop(out, image, part, start, columns_there, when=when)]
+            wide = f"{out} of all features"
+            self.scratch[wide] = math.prod(part)
+            cut, _ = self._fitted(out, Source(wide), part, FEATURES, False, when)
+            return Source(out), [Crop(wide, image, part, start, columns_there, when=when), cut]
         padding: list[Operation] = [Extend(out, seen, (ny, nx, nf), rows, columns, border, when=when)]
         if tiled and any(rows):
             row = (nx + sum(columns)) * nf

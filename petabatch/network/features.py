@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from petabatch.errors import Problem
 from petabatch.network.possible_parts import hint, numbers, sizes, undivided, with_parts
-from petabatch.network.shares import shares, split_layers
+from petabatch.network.shares import split_layers
 from petabatch.spec.network import Network
 from petabatch.spec.parts import WeightOwner
 from petabatch.spec.weights import Normalize
@@ -48,10 +48,3 @@ def _obstacles(network: Network) -> Iterator[tuple[str, str]]:
     elif not split_layers(network):
         for name, reason in undivided(network, "features").items():
             yield f"layers.{name}.shape", reason
-    for name, share in shares(network).items():
-        pre = network.connections[name].pre
-        if share.cuts and network.layers[pre].border == "image":
-            yield (
-                f"connections.{name}",
-                f"its weights are those of some features, and {pre} has its image around it",
-            )
