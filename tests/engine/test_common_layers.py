@@ -84,8 +84,8 @@ def test_ranks_hold_their_part_of_it(parts: dict[str, int], kernel: str) -> None
     alone, state = of_ranks(network(1, kernel))
     found, gathered = of_ranks(split(network(1, kernel), **parts))
     assert alone["layers/sum/A"][-1].any()
-    assert_near(alone, found, 2e-5)
-    assert_near(state, gathered, 2e-5)
+    assert_near(alone, found, 1e-6)
+    assert_near(state, gathered, 1e-6)
 
 
 def test_a_simulator_reads_it_saves_it_and_shows_no_other() -> None:

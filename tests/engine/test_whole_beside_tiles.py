@@ -152,7 +152,7 @@ def test_a_code_with_momentum_of_all_its_units_learns(parts: dict[str, int], ker
         "own": Conv(pre="F", post="made", patch=(6, 6), init=Gaussian(), normalize=L2(), learn=rule),
     }
     whole = loop_with(kernel, layers, connections)
-    found = agrees(whole, parts, 1e-4)
+    found = agrees(whole, parts, 2e-5)
     assert "F" in build(split(whole, **parts)).tiling.layers
     assert found["layers/F/A"][-1].any()
     learned = found["connections/own/weights"]
@@ -241,7 +241,7 @@ def connected(kind: str, mode: str = "extra_shared") -> tuple[dict[str, Layer], 
 )
 def test_connections_that_tiles_cannot_make(kind: str, mode: str, parts: dict[str, int], kernel: str) -> None:
     whole = loop_with(kernel, *connected(kind, mode))
-    found = agrees(whole, parts, 1e-4)
+    found = agrees(whole, parts, 1e-5)
     tiling = build(split(whole, **parts)).tiling
     assert any(tiling.repeated(name) for name in ("out", "in") if name in tiling.shares)
     for key, array in found.items():
@@ -280,7 +280,7 @@ def test_images_around_layers(parts: dict[str, int], far: bool, kernel: str) -> 
         layers |= {"overview": Linear(shape=(18, 12, 2))}
         connections["far"] = Conv(pre="around", post="overview", patch=(19, 1), init=Gaussian())
     whole = loop_with(kernel, layers, connections)
-    found = agrees(whole, parts, 1e-4)
+    found = agrees(whole, parts, 1e-5)
     assert ("around" in build(split(whole, **parts)).tiling.layers) != far
     for name in layers:
         assert found[f"layers/{name}/A"][-1].any(), name
@@ -317,7 +317,7 @@ def test_layers_are_reset_to_whole_ones_and_these_to_tiles(parts: dict[str, int]
         "b": Identity(pre="V1", post="F"),
         "c": Identity(pre="V1", post="cells"),
     }
-    found = agrees(loop_with(kernel, layers, connections), parts)
+    found = agrees(loop_with(kernel, layers, connections), parts, 3e-6)  # of norms of activities
     for name in layers:
         assert found[f"layers/{name}/A"][-1].any(), name
 
@@ -363,7 +363,7 @@ def test_probes_of_whole_layers_and_through_whole_connections_count_once(parts: 
     alone, _ = of_ranks(whole)
     found, _ = of_ranks(split(whole, **parts))
     assert all(alone[f"probes/{name}/sum"].any() for name in probes)
-    assert_near(alone, found, 2e-5)
+    assert_near(alone, found, 1e-6)
 
 
 @pytest.mark.parametrize("parts", PARTS, ids=str)
@@ -393,7 +393,7 @@ def random_split(seed: int, parts: int) -> Network | None:
 @pytest.mark.parametrize("rows", [2, 3])
 @pytest.mark.parametrize(
     ("run", "tolerance"),
-    [({"kernel": "array", "precision": "float64"}, 1e-9), ({"kernel": "auto"}, 1e-4)],
+    [({"kernel": "array", "precision": "float64"}, 1e-9), ({"kernel": "auto"}, 1e-5)],
     ids=["array", "auto"],
 )
 def test_random_networks(run: dict[str, Any], tolerance: float, rows: int) -> None:

@@ -86,7 +86,7 @@ def loop_with(kernel: str, layers: dict[str, Layer], connections: dict[str, Conn
     return one.model_copy(update={**changed, "output": output})
 
 
-def agrees(whole: Network, parts: dict[str, int], tolerance: float = 2e-5) -> Recorded:
+def agrees(whole: Network, parts: dict[str, int], tolerance: float = 1e-6) -> Recorded:
     """Assert that parts record, and end with, what one rank does; return it.
 
     But for what lazily evaluated codes keep beside V: what is summed up or gathered cannot be filtered.
