@@ -142,7 +142,8 @@ def test_split_rows_exchange_borders_with_two_neighbours_and_sum_all_weights() -
 
 @pytest.mark.parametrize(("axis", "learners", "of_weights"), [("features", 2, 2), ("rows", 4, 1)])
 def test_groups_of_ranks_have_a_part_of_the_batch(axis: Axis, learners: int, of_weights: int) -> None:
-    found = by_parts(part(**{axis: 2}), CALIBRATION, LINK, Parallel.model_validate({axis: 2}), 4)
+    half = part(features=2) if axis == "features" else part(rows=2)
+    found = by_parts(half, CALIBRATION, LINK, Parallel.model_validate({axis: 2}), 4)
     assert found.slices == 2
     update = tree(400 // of_weights, learners, 4), tree(8000 // of_weights, learners)
     each = 100 if axis == "features" else 80
