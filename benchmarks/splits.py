@@ -1,13 +1,14 @@
 """Slices shared by two ranks, by features or by rows: measured and predicted, over memory and links.
 
-    python benchmarks/splits.py [--cases W3 two_layer image large] [--rounds 3] [--links memory 1gbit 100mbit]
+    python benchmarks/splits.py [--cases W3 two_layer uneven ...] [--rounds 3] [--links memory 1gbit 100mbit]
     python benchmarks/splits.py --short     # small networks, one round: does it work here?
 
 As root, on Linux: hosts are network namespaces (tests/support/hosts.py), with one rank and one thread each;
-`memory` is shared memory, without them. W3 and params/two_layer.toml have a batch of two, an image of 1024 x
-1024 or (`large`, by rows alone) 4096 x 4096 is alone; weights are fixed. Each case is run on one rank with
-one thread and with two, then on two ranks with its batch, its features and its rows split, as far as that can
-be. Displays after the first are timed, in turns.
+`memory` is shared memory, without them. W3, params/two_layer.toml, and networks of which some layers are
+whole on both ranks (`uneven`, `spiking`) have a batch of two; an image of 1024 x 1024 or (`large`, by rows
+alone) 4096 x 4096 is alone; weights are fixed. Each case is run on one rank with one thread and with two,
+then on two ranks with its batch, its features and its rows split, as far as that can be. Displays after the
+first are timed, in turns.
 
 Processor time is that of the busiest rank, without what it spends in messages of steps. On a machine that
 others use, too, it says what an idle one would take without messages: compare it with the prediction of what
@@ -29,7 +30,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal
 
 import numba
 import numpy as np
@@ -38,6 +39,7 @@ ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "benchmarks")]
 import prediction  # noqa: E402
 import tiles  # noqa: E402
+import whole_layers  # noqa: E402
 import workloads  # noqa: E402
 
 from petabatch import params  # noqa: E402
@@ -45,28 +47,31 @@ from petabatch.bench.prediction.calibrate import calibrate  # noqa: E402
 from petabatch.bench.prediction.calibration import load  # noqa: E402
 from petabatch.bench.prediction.link import Link  # noqa: E402
 from petabatch.bench.prediction.model import Prediction, by_batch, by_parts  # noqa: E402
-from petabatch.bench.prediction.traffic import Axis, obstacle, traffic  # noqa: E402
+from petabatch.bench.prediction.traffic import traffic  # noqa: E402
+from petabatch.bench.prediction.ways import first_part  # noqa: E402
 from petabatch.connections import Conv  # noqa: E402
 from petabatch.engine.assembly import Assembly  # noqa: E402
+from petabatch.errors import ParamsError  # noqa: E402
 from petabatch.kernels.cpu.program.messages import add, nanoseconds, start, wait  # noqa: E402
 from petabatch.kernels.messages import COUNT, START, WAIT  # noqa: E402
 from petabatch.layers import LCA, Input  # noqa: E402
 from petabatch.network.build import build  # noqa: E402
 from petabatch.network.evaluation import fixed  # noqa: E402
 from petabatch.network.plan import schedule  # noqa: E402
+from petabatch.network.possible_parts import Axis, with_parts  # noqa: E402
 from petabatch.network.sparse_coding import sparse_coding  # noqa: E402
 from petabatch.parallel.comm import COMMUNICATION, Messages  # noqa: E402
 from petabatch.parallel.launch import connect  # noqa: E402
 from petabatch.parallel.mpi import MPI  # noqa: E402
 from petabatch.sources import ImageArray  # noqa: E402
-from petabatch.spec.network import Network, Parallel, Run  # noqa: E402
+from petabatch.spec.network import Network, Run  # noqa: E402
 from petabatch.weights import L2, Gaussian  # noqa: E402
 from support.hosts import MPIRUN, Hosts  # noqa: E402
 
 SIDES = {"image": 1024, "large": 4096}
-CASES = ("W3", "two_layer", *SIDES)
+CASES = ("W3", "two_layer", "uneven", "spiking", *SIDES)
 LINKS = ("memory", "1gbit", "100mbit")
-WAYS = {
+WAYS: dict[str, tuple[Literal["batch"] | Axis, int, int]] = {
     "one rank, one thread": ("batch", 1, 1),
     "one rank, two threads": ("batch", 1, 2),
     "batch": ("batch", 2, 1),
@@ -93,6 +98,12 @@ def network(case: str, short: bool, folder: Path) -> Network:
             Conv(pre="V1", post="recon", patch=(16, 16), init=Gaussian(), normalize=L2()),
             run=Run(batch=1, display=20 if case == "image" else 8, displays=3),
         )
+    elif case == "uneven":
+        found = whole_layers.uneven(short)
+        length["batch"] = 2
+    elif case == "spiking":
+        side = 32 if short else 256
+        found = whole_layers.spiking(short, tiles.draw(side, folder), side)
     elif case == "two_layer":
         found = params.read(ROOT / "params" / "two_layer.toml", ("run.display=50",)).network
         length["batch"] = 2
@@ -147,8 +158,8 @@ def measure(case: str, way: str, short: bool, folder: Path) -> None:
     link = prediction.link_to_other() if ranks == 2 else {"latency": 0.0, "bandwidth": 1.0}
     comm, processor_time = connect(None), _outside_of_messages()
     whole = network(case, short, folder)
-    parallel = Parallel() if split == "batch" else Parallel.model_validate({split: ranks})
-    engine = Assembly.of(whole.model_copy(update={"parallel": parallel}), comm, threads).engine()
+    parted = whole if split == "batch" else with_parts(whole, split, ranks)
+    engine = Assembly.of(parted, comm, threads).engine()
     engine.start()
     display, start = whole.run.display, ()
     for step in engine.run():
@@ -203,10 +214,19 @@ def predict(way: str, whole: Network, kept: Path, found: dict[str, float]) -> Pr
     split, ranks, _ = WAYS[way]
     link = Link(found["latency"], found["bandwidth"])
     known = load(kept, whole, None), link
-    sent = traffic(schedule(build(whole)))
     if split == "batch":
-        return by_batch(sent, *known, ranks)
-    return by_parts(sent, *known, Parallel.model_validate({split: ranks}), ranks)
+        return by_batch(traffic(schedule(build(whole))), *known, ranks)
+    part = first_part(with_parts(whole, split, ranks))
+    return by_parts(traffic(part.features.plan), *known, part.network.parallel, ranks)
+
+
+def _takes(whole: Network, axis: Axis, parts: int) -> bool:
+    """Return whether slices can be split into so many parts."""
+    try:
+        build(with_parts(whole, axis, parts))
+    except ParamsError:
+        return False
+    return True
 
 
 def round_of(
@@ -218,7 +238,7 @@ def round_of(
         calibrate(whole, case, threads, displays=2).save(path)
     found: dict[tuple[str, str], dict[str, float]] = {}
     for way, (split, ranks, threads) in WAYS.items():
-        if split != "batch" and obstacle(whole, cast("Axis", split), ranks):
+        if split != "batch" and not _takes(whole, split, ranks):
             continue
         if (ranks > whole.batch and split == "batch") or (case == "large" and split == "features"):
             continue

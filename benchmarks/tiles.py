@@ -35,9 +35,9 @@ WAYS = {
 
 def measure(options: argparse.Namespace) -> None:
     """Run on this rank; the first prints what all have measured."""
-    from petabatch.bench.prediction.part import LonePart
     from petabatch.connections import Conv
     from petabatch.engine.assembly import Assembly
+    from petabatch.engine.lone_part import LonePart
     from petabatch.layers import LCA, Input
     from petabatch.network.build import build
     from petabatch.network.plan import schedule

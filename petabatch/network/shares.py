@@ -8,11 +8,8 @@ rows are found in `tiles.py`.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
-
-import numpy as np
 
 from petabatch.spec.network import Network
 from petabatch.spec.parts import Connection, WeightOwner
@@ -116,30 +113,3 @@ def _share(network: Network, connection: Connection, split: frozenset[str]) -> S
     if (split_by == "pre") == (connection.operation == "forward"):
         return Share("own", "sum", pre, post)
     return Share("all", "own", pre, post)
-
-
-def summed(network: Network) -> list[int]:
-    """Return the bytes of each partial sum over features that a rank sends in a step for a slice."""
-    return [
-        _nbytes(network, network.connections[name].post)
-        for name, share in shares(network).items()
-        if share.gives == "sum"
-    ]
-
-
-def gathered(network: Network) -> list[int]:
-    """Return the bytes of each layer that is gathered in a step for a slice; a rank sends its part."""
-    once, found = set[tuple[str, str, int, bool]](), []
-    for name, share in shares(network).items():
-        c = network.connections[name]
-        one = c.pre, c.carries, c.delay, c.feedback
-        if share.gathers and one not in once:
-            once.add(one)
-            found.append(_nbytes(network, c.pre))
-        if share.completes:
-            found.append(_nbytes(network, c.post))
-    return found
-
-
-def _nbytes(network: Network, layer: str) -> int:
-    return np.dtype(network.run.precision).itemsize * math.prod(network.layers[layer].shape)

@@ -9,12 +9,9 @@ out, as `shares.py` says of features. `engine/row_split.py` makes the tiles.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
-
-import numpy as np
 
 from petabatch.errors import Problem
 from petabatch.geometry import Axis, Patches
@@ -167,39 +164,3 @@ def _reason(network: Network, connection: Connection, wiring: Wiring) -> str:
 
 def _divides(network: Network, layer: Layer) -> bool:
     return layer.shape[0] % network.parallel.rows == 0
-
-
-def exchanged_rows(network: Network, wirings: Mapping[str, Wiring]) -> list[int]:
-    """Return the bytes of each message to a neighbour in a step for a slice, at most."""
-    known, layers = set[tuple[str, int, int]](), network.layers
-    size, tiling = np.dtype(network.run.precision).itemsize, find_tiling(network, wirings)
-    found = []
-    for name, connection in network.connections.items():
-        link = wirings[name].link
-        if link is None or not tiling.by_tiles(name):
-            continue
-        p, fine = link.patches, connection.post if link.scatter else connection.pre
-        reach = max(p.y.before, p.y.after)
-        # What is gathered from a layer is padded once for connections with the same reach.
-        once = (fine, reach, connection.delay)
-        if reach and (link.scatter or once not in known):
-            columns = p.x.fine if link.scatter else p.x.padded
-            found.append(reach * columns * layers[fine].shape[2] * size)
-        known |= set() if link.scatter else {once}
-    return found
-
-
-def gathered_rows(network: Network, wirings: Mapping[str, Wiring]) -> list[int]:
-    """Return the bytes of each layer whose rows are gathered in a step for a slice; a rank sends its tile."""
-    once, found = set[tuple[str, str, int, bool]](), []
-    size = np.dtype(network.run.precision).itemsize
-    for name, share in find_tiling(network, wirings).shares.items():
-        c = network.connections[name]
-        one = c.pre, c.carries, c.delay, c.feedback
-        gathered = [c.pre] if share.gathers and one not in once else []
-        once |= {one} if share.gathers else set()
-        found += [
-            size * math.prod(network.layers[layer].shape)
-            for layer in [*gathered, *([c.post] if share.completes else [])]
-        ]
-    return found

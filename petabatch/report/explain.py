@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from petabatch.engine.image_sizes import nbytes_of_source, queues
+from petabatch.engine.lone_part import LonePart
+from petabatch.network.messages import Message, Messages, messages
 from petabatch.network.plan import Plan, multiply_adds
-from petabatch.network.shares import gathered, side, split_layers, summed
-from petabatch.network.tiles import (
-    UNDIVIDED,
-    connections_as_a_whole,
-    exchanged_rows,
-    gathered_rows,
-    layers_as_a_whole,
-)
+from petabatch.network.shares import side, split_layers
+from petabatch.network.tiles import UNDIVIDED, connections_as_a_whole, layers_as_a_whole
 from petabatch.network.until import certificate
+from petabatch.parallel.comm import Serial
 from petabatch.report.lines import field, ranges, wrapped
 from petabatch.sizes import size_text
 from petabatch.spec.schedule import Every
@@ -117,13 +114,15 @@ def _methods(plan: Plan) -> Iterator[tuple[str, str]]:
 def _parallel(plan: Plan) -> Iterator[str]:
     """Yield the cost and the savings of splitting features or rows over ranks, if they are split."""
     graph, ways = plan.graph, plan.graph.network.parallel.features
+    if graph.network.parallel.parts == 1:
+        return
+    sent = messages(LonePart(plan, Serial()).features.plan.graph)
     if graph.network.parallel.rows > 1:
-        yield from _tiles(plan)
+        yield from _tiles(plan, sent)
     split = split_layers(graph.network)
     if not split:
         return
     precision = graph.network.run.precision
-    sent = (sum(summed(graph.network)) + sum(gathered(graph.network)) // ways) // graph.network.parallel.rows
     owners = {f"connections/{name}" for name, owner in graph.weighted.items() if side(owner, split)}
     held = {"slice": 0, "network": 0}
     for key, variable in plan.variables.items():
@@ -132,11 +131,12 @@ def _parallel(plan: Plan) -> Iterator[str]:
     slices, common = (held[per] * (ways - 1) / ways for per in ("slice", "network"))
     names = ", ".join(sorted(split))
     yield f"features           of {names} split over {ways} ranks"
-    yield f"                   cost: {size_text(sent)} from each other rank of the group, per step and slice"
+    cost = size_text(_per_step([*sent.summed, *sent.gathered]))
+    yield f"                   cost: {cost} from each other rank of the group, per step and slice"
     yield f"                   saving on each rank: {size_text(slices)} per slice, plus {size_text(common)}"
 
 
-def _tiles(plan: Plan) -> Iterator[str]:
+def _tiles(plan: Plan, sent: Messages) -> Iterator[str]:
     """Yield the cost and the savings of splitting rows over ranks."""
     graph, network = plan.graph, plan.graph.network
     ways, wirings = network.parallel.rows, plan.graph.wirings
@@ -154,11 +154,15 @@ def _tiles(plan: Plan) -> Iterator[str]:
     for name, reason in connections_as_a_whole(network, wirings).items():
         if reason != UNDIVIDED:
             yield from wrapped(f"{'':19}", f"{name} is made as a whole on each rank: {reason}", 21)
-    sent, gathered_ = sum(exchanged_rows(network, wirings)), sum(gathered_rows(network, wirings)) // ways
-    cost = f"cost: {size_text(sent)} to each neighbour, per step and slice"
-    cost += f"; {size_text(gathered_)} from each rank of the group" if gathered_ else ""
+    cost = f"cost: {size_text(_per_step(sent.borders))} to each neighbour, per step and slice"
+    gathered = _per_step(sent.gathered_rows)
+    cost += f"; {size_text(gathered)} from each rank of the group" if gathered else ""
     yield from wrapped(f"{'':19}", cost, 21)
     yield f"                   saving on each rank: {size_text(held * (ways - 1) / ways)} per slice"
+
+
+def _per_step(sent: Sequence[Message]) -> int:
+    return round(sum(one.nbytes / one.period for one in sent))
 
 
 def _operations(plan: Plan) -> Iterator[str]:

@@ -12,7 +12,6 @@ from petabatch.layers import LCA, Input, LeakyIntegrator, Linear
 from petabatch.learning import Hebbian
 from petabatch.network.build import build
 from petabatch.network.method import choose
-from petabatch.network.shares import gathered, shares
 from petabatch.spec.network import ConnectionOutput, LayerOutput, Network
 from petabatch.spec.parts import Connection, Layer
 from petabatch.spec.schedule import STEP
@@ -182,15 +181,3 @@ def test_some_features_of_the_margin_of_an_image(kernel: str, parts: dict[str, i
     }
     more["V2"] = LCA(shape=(18, 12, 6), tau=20.0, threshold=0.01)
     agrees(network(kernel, more, connections), parts)
-
-
-def test_what_is_gathered_before_and_after_a_connection_is_counted() -> None:
-    layers: dict[str, Layer] = {"V2": LCA(shape=SHAPE, tau=20.0), "plain": Linear(shape=SHAPE)}
-    connections: dict[str, Connection] = {
-        "a": Conv(pre="V1", post="V2", patch=(3, 3), init=Gaussian()),
-        "c": Clone(pre="V2", post="plain", of="a"),
-    }
-    halves = split(network("dense", layers, connections), features=2)
-    assert shares(halves)["c"].gathers
-    assert shares(halves)["c"].completes
-    assert gathered(halves) == [4 * 18 * 12 * 12] * 3  # V1, V2, and what c delivers

@@ -11,8 +11,8 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import pytest
 
-from petabatch.bench.prediction.part import LonePart
 from petabatch.connections import Conv, Identity, Pool, Sparse, Transpose
+from petabatch.engine.lone_part import LonePart
 from petabatch.errors import ParamsError
 from petabatch.layers import (
     FISTA,

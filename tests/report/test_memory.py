@@ -149,7 +149,7 @@ def test_a_large_image_takes_no_more_than_is_estimated(rows: int, tmp_path: Path
 _LARGE = r"""
 import re, sys
 from pathlib import Path
-from petabatch.bench.prediction.part import LonePart
+from petabatch.engine.lone_part import LonePart
 from petabatch.connections import Conv
 from petabatch.layers import LCA, Input
 from petabatch.network.build import build

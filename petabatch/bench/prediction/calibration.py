@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -11,13 +12,33 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from petabatch.errors import ArgumentError, InputError, Problem
-from petabatch.network.possible_parts import Axis
+from petabatch.network.possible_parts import AXES, Axis
 from petabatch.parallel.consistency import fingerprint
 from petabatch.spec.load import resolved
-from petabatch.spec.network import Network
+from petabatch.spec.network import Network, Parallel
 
 _FREE = ("batch", "displays", "steps", "reduce", "threads", "wall_limit", "stuck_after")
 """Keys of `[run]` that a calibration does not depend on."""
+
+
+@dataclass(frozen=True)
+class PartTimes:
+    """Steps of the parts of a slice, for numbers of parts for which the same is whole on each rank."""
+
+    numbers: list[int]
+    """All numbers of parts that are alike in this."""
+    measured: dict[int, float]
+    """What the steps of a part take of the time of the whole, by some of these numbers."""
+
+    def at(self, parts: int) -> float:
+        """Return what the steps of one of so many parts take of the time of the whole.
+
+        A line in 1 / parts through what was measured: some of each step is the same on all ranks.
+        """
+        (few, slow), *more = sorted(self.measured.items())
+        many, fast = more[-1] if more else (1, 1.0)
+        slope = max(0.0, (slow - fast) / (1 / few - 1 / many))
+        return max(0.0, slow - slope / few) + slope / parts
 
 
 @dataclass(frozen=True)
@@ -46,21 +67,21 @@ class Calibration:
     """Of adding one byte of 64-bit integers."""
     reduction: float | None
     """Until an MPI reduction has started; None without mpi4py."""
-    parts: dict[Axis, dict[int, float]]
-    """What the steps of a part of a slice take of the time of the whole, by the number of parts."""
+    part_times: dict[Axis, list[PartTimes]]
+    """Those of the steps of parts of a slice, as far as they were measured."""
     machine: dict[str, Any]
 
-    def part(self, axis: Axis, parts: int) -> float:
-        """Return what the steps of a part take of the time of the whole; raises KeyError if unknown.
+    def part(self, parallel: Parallel) -> float | None:
+        """Return what the steps of a part take of the time of the whole; None if none alike was measured."""
+        found = [self._along(axis, getattr(parallel, axis)) for axis in AXES]
+        known = [share for share in found if share is not None]
+        return math.prod(known) if len(known) == len(found) else None
 
-        A line in 1 / parts through what was measured: some of each step is the same on all ranks.
-        """
+    def _along(self, axis: Axis, parts: int) -> float | None:
         if parts == 1:
             return 1.0
-        (few, slow), *more = sorted(self.parts[axis].items())
-        many, fast = more[-1] if more else (1, 1.0)
-        slope = max(0.0, (slow - fast) / (1 / few - 1 / many))
-        return max(0.0, slow - slope / few) + slope / parts
+        alike = (one for one in self.part_times.get(axis, ()) if parts in one.numbers)
+        return next((one.at(parts) for one in alike), None)
 
     def save(self, path: Path) -> None:
         """Write it as JSON; raises InputError where that cannot be done."""
@@ -78,7 +99,10 @@ def load(path: Path, network: Network, threads: int | None) -> Calibration:
     try:
         found = TypeAdapter(Calibration).validate_json(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, ValidationError) as error:
-        problem = Problem("", "this is not a calibration", _reason(error), "a file written by --calibration")
+        problem = Problem(
+            "", "this is not a calibration of this version", _reason(error),
+            "a file written by --calibration", "give the name of a new file, and this network is measured",
+        )  # fmt: skip
         raise InputError(problem.render(str(path))) from error
     expected = identify(network)
     if found.network != expected:

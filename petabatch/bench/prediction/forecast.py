@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from petabatch.bench.prediction.calibration import Calibration
 from petabatch.bench.prediction.collectives import ring, tree
 from petabatch.bench.prediction.fill import H100, slices_to_fill
 from petabatch.bench.prediction.link import Link
 from petabatch.bench.prediction.model import Prediction, by_batch, by_parts
-from petabatch.bench.prediction.part import LonePart
-from petabatch.bench.prediction.traffic import Traffic, obstacle, traffic
+from petabatch.bench.prediction.traffic import Traffic, traffic
 from petabatch.bench.prediction.units import duration, size
+from petabatch.bench.prediction.ways import ways
 from petabatch.network.build import build
+from petabatch.network.messages import Messages
 from petabatch.network.method import choose
 from petabatch.network.plan import Plan, schedule
 from petabatch.network.possible_parts import AXES, Axis
-from petabatch.parallel.comm import Serial
 from petabatch.report.memory import needed
 from petabatch.spec.network import Network, Parallel
 
@@ -33,6 +33,8 @@ class Way:
     efficiency: float
     memory: int
     """Bytes of arrays on the rank with most slices."""
+    messages: Messages = field(default_factory=Messages)
+    """What a rank sends in the steps of a slice."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,8 @@ def forecast(
     plan = schedule(build(network.model_copy(update={"parallel": Parallel()})))
     found = traffic(plan)
     rows = [_row(plan, found, calibration, link, number) for number in ranks]
-    return Forecast(title, link, found, calibration, rows, list(_remarks(plan, found, calibration, ranks)))
+    remarks = [*_remarks(plan, found, calibration, ranks), *_estimated(rows)]
+    return Forecast(title, link, found, calibration, rows, remarks)
 
 
 def _row(plan: Plan, found: Traffic, calibration: Calibration, link: Link, ranks: int) -> Row:
@@ -84,35 +87,19 @@ def _row(plan: Plan, found: Traffic, calibration: Calibration, link: Link, ranks
     alone = by_batch(found, calibration, link, 1)
     batch = by_batch(found, calibration, link, ranks)
     of_batch = Way(batch, batch.efficiency(alone), needed(plan, batch.slices, threads))
-    shared, refused = list[Way](), dict[Axis, str]()
-    possible: dict[Axis, list[int]] = {axis: [] for axis in AXES}
-    for axis in AXES:
-        for parts in _numbers_of_parts(found, ranks):
-            if not (reason := obstacle(network, axis, parts)):
-                possible[axis].append(parts)
-            elif parts == ranks:
-                refused[axis] = reason
-    for parallel in _ways(possible, _numbers_of_parts(found, ranks)):
-        part = LonePart(schedule(build(network.model_copy(update={"parallel": parallel}))), Serial())
-        one = by_parts(found, calibration, link, parallel, ranks)
-        shared.append(Way(one, one.efficiency(alone), needed(part.features.plan, one.slices, threads)))
+    parts, refused = ways(network, ranks)
+    shared = list[Way]()
+    for part in parts:
+        own = part.features.plan
+        sent = traffic(own)
+        one = by_parts(sent, calibration, link, part.network.parallel, ranks)
+        memory = needed(own, one.slices, threads)
+        shared.append(Way(one, one.efficiency(alone), memory, sent.messages))
     integers, busy = sum(update.integers for update in found.updates), min(ranks, found.batch)
     of_ring, of_tree = (way(integers, busy).seconds(link, calibration.addition) for way in (ring, tree))
     feasible = [*([batch] if ranks <= found.batch else []), *(way.prediction for way in shared)]
     choice = choose_split(feasible, refused, link, ranks)
     return Row(ranks, of_batch, shared, refused, of_ring, of_tree, choice)
-
-
-def _ways(possible: Mapping[Axis, Sequence[int]], numbers: Sequence[int]) -> list[Parallel]:
-    """Return the ways to share a slice among some number of ranks, those along one axis first."""
-    alone = [Parallel.model_validate({axis: parts}) for axis in AXES for parts in possible[axis]]
-    both = [Parallel(features=f, rows=r) for f in possible["features"] for r in possible["rows"]]
-    return [*alone, *(parallel for parallel in both if parallel.parts in numbers)]
-
-
-def _numbers_of_parts(found: Traffic, ranks: int) -> list[int]:
-    """Return by how many ranks slices may be shared, so that each group of them has one."""
-    return [parts for parts in range(2, ranks + 1) if ranks % parts == 0 and ranks // parts <= found.batch]
 
 
 def choose_split(ways: Sequence[Prediction], refused: Mapping[Axis, str], link: Link, ranks: int) -> str:
@@ -178,6 +165,14 @@ def _remarks(plan: Plan, found: Traffic, calibration: Calibration, ranks: Sequen
             yield f"{number:,} ranks: predicted as if each slice had one of {calibration.threads} threads"
     if (note := _gpu(plan, found.batch, ranks)) is not None:
         yield note
+
+
+def _estimated(rows: Sequence[Row]) -> Iterator[str]:
+    """Yield the parts of slices whose steps were not measured."""
+    ways = [way.prediction for row in rows for way in row.shared if not way.prediction.measured]
+    for split in dict.fromkeys(way.split for way in ways):
+        parts = ", ".join(f"{n:,}" for n in sorted({way.parts for way in ways if way.split == split}))
+        yield f"{split} over {parts} ranks: steps were not measured, and are estimated by their arithmetic"
 
 
 def _gpu(plan: Plan, batch: int, ranks: Sequence[int]) -> str | None:

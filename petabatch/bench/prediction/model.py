@@ -40,6 +40,8 @@ class Prediction:
     """The same from update to update; without updates, in a display."""
     messages: float
     """Messages one after the other."""
+    measured: bool = True
+    """The steps of parts alike were measured; if not, they are estimated by their arithmetic."""
 
     @property
     def split(self) -> str:
@@ -72,7 +74,7 @@ def by_batch(traffic: Traffic, calibration: Calibration, link: Link, ranks: int)
     slices = -(-traffic.batch // busy)
     computing = _slowest(traffic, calibration, busy) + traffic.events * calibration.event
     updating = traffic.update_events * (calibration.update + slices * calibration.update_slice)
-    cost = _sums(traffic, calibration, link, busy, 1, computing).plus(
+    cost = _sums(traffic, calibration, link, busy, computing).plus(
         _meetings(traffic, link, calibration, busy)
     )
     return _prediction(Parallel(), traffic, ranks, slices, computing, updating, cost)
@@ -81,34 +83,23 @@ def by_batch(traffic: Traffic, calibration: Calibration, link: Link, ranks: int)
 def by_parts(
     traffic: Traffic, calibration: Calibration, link: Link, parallel: Parallel, ranks: int
 ) -> Prediction:
-    """Predict a display on ranks that share slices; raises KeyError without the calibration of a part.
+    """Predict a display on ranks that share slices, from the traffic of one of them.
 
-    A rank computes its part of all that is done for a slice, but for images and recordings where features are
-    split. It learns its features alone, from its rows. Of a part of the features of a tile, steps take that
-    share of the share of a tile.
+    A rank computes its portion of all that is done for a slice. Of a part of the features of a tile, steps
+    take the share of these features in that of a tile; of parts that were not measured, that of their
+    arithmetic.
     """
-    features, rows = parallel.features, parallel.rows
+    measured = calibration.part(parallel)
+    steps = traffic.portions.arithmetic if measured is None else measured
     busy = min(ranks // parallel.parts, traffic.batch)
     slices = -(-traffic.batch // busy)
-    computing = _slowest(traffic, calibration, busy, features, rows) + traffic.events * calibration.event
-    updating = traffic.update_events * (calibration.update + slices * calibration.update_slice) / features
-    groups = -(-slices // traffic.together)
-    each = -(-slices // groups)
-    of_features = [*traffic.partial, *(nbytes // features for nbytes in traffic.gathered)]
-    sums = [exchange(each * nbytes // rows, features) for nbytes in of_features]
-    borders = [exchange(each * nbytes, min(rows, 3)) for nbytes in traffic.borders]  # of two tiles at most
-    tiles = [exchange(each * nbytes // rows, rows) for nbytes in traffic.gathered_rows]
-    messages = [one for one in (*sums, *borders, *tiles) for _ in range(groups)]
-    steps = _Cost(
-        # Threads wait for the messages of different slices at the same time.
-        sum(one.messages * link.latency for one in messages) / min(calibration.threads, groups)
-        + sum(one.path / link.bandwidth + one.path * calibration.addition for one in messages),
-        sum(one.sent for one in messages),
-        sum(one.messages for one in messages),
-    ).times(traffic.display)
-    cost = steps.plus(_sums(traffic, calibration, link, busy * rows, features, computing))
+    computing = _slowest(traffic, calibration, busy, steps) + traffic.events * calibration.event
+    updating = traffic.update_events * (calibration.update + slices * calibration.update_slice)
+    updating *= traffic.portions.weights
+    cost = _steps(traffic, calibration, link, parallel, slices)
+    cost = cost.plus(_sums(traffic, calibration, link, busy * parallel.rows, computing))
     cost = cost.plus(_meetings(traffic, link, calibration, busy * parallel.parts))
-    return _prediction(parallel, traffic, ranks, slices, computing, updating, cost)
+    return _prediction(parallel, traffic, ranks, slices, computing, updating, cost, measured is not None)
 
 
 @dataclass(frozen=True)
@@ -126,15 +117,33 @@ class _Cost:
         return _Cost(number * self.seconds, number * self.sent, number * self.messages)
 
 
-def _sums(
-    traffic: Traffic, calibration: Calibration, link: Link, ranks: int, parts: int, computing: float
-) -> _Cost:
-    """Return what the exact sums of a display cost, of a part of the weights."""
+def _steps(traffic: Traffic, calibration: Calibration, link: Link, parallel: Parallel, slices: int) -> _Cost:
+    """Return what ranks that share slices exchange in the steps of a display, in messages of each call."""
+    calls = -(-slices // traffic.together)
+    each = -(-slices // calls)
+    sent, found = traffic.messages, _Cost()
+    for messages, ranks in (
+        ((*sent.summed, *sent.gathered), parallel.features),
+        (sent.borders, min(parallel.rows, 3)),  # of two tiles at most
+        (sent.gathered_rows, parallel.rows),
+    ):
+        for message in messages:
+            one = exchange(each * message.nbytes, ranks)
+            # Threads wait for the messages of different calls at the same time.
+            waiting = one.messages * link.latency / min(calibration.threads, calls)
+            seconds = waiting + one.path * (1 / link.bandwidth + calibration.addition)
+            times = calls * traffic.display / message.period
+            found = found.plus(_Cost(seconds, one.sent, one.messages).times(times))
+    return found
+
+
+def _sums(traffic: Traffic, calibration: Calibration, link: Link, ranks: int, computing: float) -> _Cost:
+    """Return what the exact sums of a display cost."""
     start, found = calibration.reduction or 0.0, _Cost()
     if ranks == 1:
         return found
     for update in traffic.updates:
-        both = tree(update.exponents // parts, ranks, 4), tree(update.integers // parts, ranks)
+        both = tree(update.exponents, ranks, 4), tree(update.integers, ranks)
         seconds = sum(one.seconds(link, calibration.addition) + start for one in both)
         if traffic.overlapped:
             seconds = max(0.0, seconds - computing / max(1.0, traffic.update_events))
@@ -163,29 +172,29 @@ def _prediction(
     computing: float,
     updating: float,
     cost: _Cost,
+    measured: bool = True,
 ) -> Prediction:
     each = cost.sent / max(1.0, traffic.update_events)
     parts = parallel.features, parallel.rows
     return Prediction(
-        ranks, *parts, slices, computing, updating, cost.seconds, cost.sent, each, cost.messages
-    )
+        ranks, *parts, slices, computing, updating, cost.seconds, cost.sent, each, cost.messages,
+        measured,
+    )  # fmt: skip
 
 
-def _slowest(
-    traffic: Traffic, calibration: Calibration, ranks: int, features: int = 1, rows: int = 1
-) -> float:
+def _slowest(traffic: Traffic, calibration: Calibration, ranks: int, steps: float = 1.0) -> float:
     """Return the seconds of the slices of the slowest rank, the mean over displays.
 
-    Slices beyond those that were measured are like some of them, drawn always alike.
+    Their steps take `steps` of the time of whole ones. Slices beyond those that were measured are like some
+    of them, drawn always alike.
     """
-    part = calibration.part("features", features) * calibration.part("rows", rows)
-    measured = np.asarray(calibration.slices) * part
+    portions = traffic.portions
     others = (
-        calibration.image / rows
-        + traffic.learned * calibration.learning / (features * rows)
-        + traffic.recorded * calibration.recording / rows
+        calibration.image * portions.images
+        + traffic.learned * calibration.learning * portions.products
+        + traffic.recorded * calibration.recording * portions.recordings
     )
-    each = traffic.display * measured + others
+    each = traffic.display * steps * np.asarray(calibration.slices) + others
     known = each.shape[1]
     drawn = np.random.default_rng(1).integers(known, size=max(0, traffic.batch - known))
     of_slices = each[:, np.r_[: min(known, traffic.batch), drawn]]

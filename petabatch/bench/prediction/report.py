@@ -88,6 +88,7 @@ def _way(way: Way) -> dict[str, Any]:
         "share": one.share,
         "efficiency": way.efficiency,
         "memory": way.memory,
+        "messages": asdict(way.messages),
     }
     return asdict(one) | more
 

@@ -5,14 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from petabatch.bench.prediction.portions import Portions, portions
 from petabatch.engine.weight_update import SUMMED
-from petabatch.errors import ParamsError
-from petabatch.network.build import build
+from petabatch.network.messages import Messages, messages
 from petabatch.network.plan import Plan
-from petabatch.network.possible_parts import AXES, Axis, divisors, sizes, undivided, with_parts
-from petabatch.network.shares import gathered, summed
-from petabatch.network.tiles import connections_as_a_whole, exchanged_rows, gathered_rows
-from petabatch.spec.network import Network
 
 
 @dataclass(frozen=True)
@@ -28,7 +24,7 @@ class Update:
 
 @dataclass(frozen=True)
 class Traffic:
-    """What ranks exchange, and how often slices do anything that takes time but steps."""
+    """What a rank exchanges, and how often slices do anything that takes time but steps."""
 
     batch: int
     display: int
@@ -43,24 +39,21 @@ class Traffic:
     """Rows that each slice records in a display."""
     overlapped: bool
     """Sums travel while the next steps are made."""
-    partial: tuple[int, ...]
-    """Bytes of each partial sum that a slice sends in each step if features are split."""
-    gathered: tuple[int, ...]
-    """Bytes of each layer whose features are then gathered in each step; a rank sends its part."""
-    borders: tuple[int, ...]
-    """Bytes of each message to a neighbour that a slice sends in each step if rows are split."""
-    gathered_rows: tuple[int, ...]
-    """Bytes of each layer whose rows are then gathered in each step; a rank sends its tile."""
     together: int
-    """Maximum number of slices in one call; it sends their partial sums in one message."""
+    """Maximum number of slices in one call; it sends what it sends of them in one message."""
+    messages: Messages
+    """What is sent in the steps of a slice; nothing by ranks with whole slices."""
+    portions: Portions
+    """What the rank has of whole slices."""
 
 
 def traffic(plan: Plan) -> Traffic:
-    """Return the traffic of a plan, by its second display, or the first if it is the only one."""
+    """Return the traffic of a rank by its plan, that of whole slices or of a part of them.
+
+    Of its second display, or the first if it is the only one.
+    """
     network = plan.graph.network
     run = network.run
-    features, rows = (with_parts(network, axis, _fewest(network, axis)) for axis in AXES)
-    wirings = plan.graph.wirings
     first = run.display if plan.length >= 2 * run.display else 0
     last = min(first + run.display, plan.length)
     displays = (last - first) / run.display
@@ -77,9 +70,8 @@ def traffic(plan: Plan) -> Traffic:
     return Traffic(
         network.batch, run.display, tuple(updates), len(set().union(*due)) / displays, len(events) / displays,
         learned / displays, recorded / displays, run.reduce == "overlapped",
-        tuple(summed(features)), tuple(gathered(features)),
-        tuple(exchanged_rows(rows, wirings)), tuple(gathered_rows(rows, wirings)),
         network.batch if plan.method.by_layers else plan.method.together,
+        messages(plan.graph), portions(plan),
     )  # fmt: skip
 
 
@@ -89,28 +81,6 @@ def counts(plan: Plan, first: int, last: int) -> tuple[int, int]:
     learned = sum(update.due(step) for update in plan.weight_updates for step in steps)
     recorded = sum(len(r.steps(first + 1, last)) for r in plan.recordings if r.stream.batched)
     return learned, recorded
-
-
-def obstacle(network: Network, axis: Axis, parts: int) -> str:
-    """Return why a split into `parts` is refused or not predicted; an empty string if it is neither."""
-    parted = with_parts(network, axis, parts)
-    for name, reason in undivided(parted, axis).items():  # which would be whole on each rank
-        return f"layers.{name}.shape: {reason}"
-    try:
-        wirings = build(parted).wirings
-    except ParamsError as error:
-        return f"{error.problems[0].key}: {error.problems[0].message}"
-    if axis == "rows":  # of lower tiles, patches reach further: what is sent is that of the highest
-        known = connections_as_a_whole(with_parts(network, axis, _fewest(network, axis)), wirings)
-        for name, reason in connections_as_a_whole(parted, wirings).items():
-            if name not in known:
-                return f"connections.{name}: {reason}"
-    return ""
-
-
-def _fewest(network: Network, axis: Axis) -> int:
-    """Return the smallest number of ranks that splits every layer that can be split."""
-    return min(divisors(sizes(network, axis).values()), default=2)
 
 
 def _bytes(plan: Plan, names: list[str]) -> tuple[int, int]:

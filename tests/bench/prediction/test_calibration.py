@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -12,10 +13,15 @@ import pytest
 
 from petabatch import params
 from petabatch.bench.prediction import calibrate as measuring
+from petabatch.bench.prediction import part_times as measuring_parts
+from petabatch.bench.prediction.alike import alike
 from petabatch.bench.prediction.calibrate import calibrate
-from petabatch.bench.prediction.calibration import Calibration, identify, load
-from petabatch.bench.prediction.part import LonePart
+from petabatch.bench.prediction.calibration import Calibration, PartTimes, identify, load
+from petabatch.bench.prediction.part_times import part_times
+from petabatch.engine.lone_part import LonePart
 from petabatch.errors import ArgumentError, InputError
+from petabatch.network.build import build
+from petabatch.network.possible_parts import Axis
 from petabatch.spec.network import Network
 
 
@@ -29,7 +35,7 @@ def kept(network: Network, tmp_path: Path) -> tuple[Calibration, Path]:
     found = Calibration(
         network=identify(network), title="small.toml", threads=1, slices=[[1.0, 2.0]], image=0.1,
         learning=0.2, recording=0.3, update=0.4, update_slice=0.5, event=0.6, addition=0.7, reduction=None,
-        parts={"features": {2: 0.8}}, machine={"processor": "a"},
+        part_times={"features": [PartTimes([2, 4], {2: 0.8})]}, machine={"processor": "a"},
     )  # fmt: skip
     found.save(tmp_path / "kept.json")
     return found, tmp_path / "kept.json"
@@ -43,15 +49,42 @@ def test_some_displays_of_each_slice_are_measured(network: Network, monkeypatch:
     for seconds in (found.learning, found.recording, found.image, found.update, found.addition):
         assert 0 < seconds < 1
     assert found.reduction is None or 0 < found.reduction < 1
-    assert {axis: set(parts) for axis, parts in found.parts.items()} == {"features": {2, 8}, "rows": {2, 3}}
-    assert all(part > 0 for parts in found.parts.values() for part in parts.values())
+    of_features, of_rows = found.part_times["features"], found.part_times["rows"]
+    assert [(one.numbers, set(one.measured)) for one in of_features] == [([2, 4, 8], {2, 8})]
+    assert (of_rows[0].numbers, set(of_rows[0].measured)) == ([2, 3], {2, 3})
+    assert all(part > 0 for one in (*of_features, *of_rows) for part in one.measured.values())
     assert found.network == identify(network)
 
 
-@pytest.mark.parametrize(("features", "measured"), [(8, [2, 8]), (9, [3, 9]), (37, [37]), (74, [2])])
-def test_features_are_split_as_their_number_divides(features: int, measured: list[int], small: Path) -> None:
+def measured(network: Network, axis: Axis) -> list[tuple[list[int], list[int]]]:
+    return measuring_parts._ways(network, axis, build(network).wirings)
+
+
+@pytest.mark.parametrize(("features", "expected"), [(8, [2, 8]), (9, [3, 9]), (37, [37]), (74, [2])])
+def test_the_fewest_and_the_most_parts_are_measured(features: int, expected: list[int], small: Path) -> None:
     some = params.read(small, [f"layers.V1.shape=[6,6,{features}]"]).network
-    assert measuring._ways(some, "features") == measured
+    ((numbers, found),) = measured(some, "features")
+    assert found == expected
+    assert all(features % parts == 0 for parts in numbers)
+
+
+def test_numbers_for_which_the_same_layers_are_whole_are_measured_together() -> None:
+    path = Path(__file__).parents[3] / "params" / "two_layer.toml"
+    odd = params.read(path, ["layers.V1.shape=[16, 16, 128]", "layers.V2.shape=[8, 8, 27]"]).network
+    assert measured(odd, "features") == [
+        ([2, 4, 8, 16, 32, 64, 128], [2, 32]),
+        ([3, 9, 27], [3, 27]),
+    ]
+    many = params.read(path, ["layers.V2.shape=[8, 8, 30]"]).network
+    groups = [numbers for numbers, _ in measured(many, "features")]
+    assert groups == [[2], [3, 5, 6, 10, 15, 30], [4, 8, 16, 32, 64, 128]]
+
+
+def test_parts_that_save_hardly_any_arithmetic_are_not_measured() -> None:
+    network = params.read(Path(__file__).parents[3] / "params" / "natural_images.toml").network
+    groups = alike(network, "rows", build(network).wirings)
+    assert groups == [[2, 4], [8, 16], [32]]  # patches of 8 rows reach beyond the next of smaller tiles
+    assert [numbers for numbers, _ in measured(network, "rows")] == groups[:1]
 
 
 @pytest.mark.parametrize(("most", "stops"), [(1e11, (30, 60)), (1, (2, 12))])
@@ -66,8 +99,8 @@ def test_parts_are_measured_in_a_second_display_if_that_is_not_too_much(
 
     longer = network.model_copy(update={"run": network.run.model_copy(update={"display": 30})})
     monkeypatch.setattr(LonePart, "planned", planned)
-    monkeypatch.setattr(measuring, "_MOST_PART", most)
-    assert measuring._steps(longer, 1).sum() > 0
+    monkeypatch.setattr(measuring_parts, "_MOST", most)
+    assert measuring_parts._steps(longer, 1).sum() > 0
     assert found == [stops]
 
 
@@ -77,8 +110,9 @@ def test_of_each_slice_the_slower_part_counts(network: Network, monkeypatch: pyt
             return np.array([4.0, 4.0])
         return np.array([3.0, 1.0] if part == 0 else [2.0, 2.0])
 
-    monkeypatch.setattr(measuring, "_steps", steps)
-    assert measuring._parts(network, 1)["features"][2] == (3.0 + 2.0) / (4.0 + 4.0)
+    monkeypatch.setattr(measuring_parts, "_steps", steps)
+    (found,) = part_times(network, 1)["features"]
+    assert found.measured[2] == (3.0 + 2.0) / (4.0 + 4.0)
 
 
 def test_displays_are_cut_short_on_demand(network: Network) -> None:
@@ -146,9 +180,20 @@ def test_other_files_are_refused(network: Network, tmp_path: Path) -> None:
     ):
         (tmp_path / "other.json").write_text(text)
         with pytest.raises(
-            InputError, match=rf"(?s)this is not a calibration.*found: +{found}.*expected: .*--calibration"
+            InputError,
+            match=rf"(?s)not a calibration of this version.*found: +{found}.*expected: .*--calibration",
         ):
             load(tmp_path / "other.json", network, None)
+
+
+def test_one_of_a_version_with_other_parts_is_refused(
+    network: Network, kept: tuple[Calibration, Path]
+) -> None:
+    older = json.loads(kept[1].read_text())
+    del older["part_times"]
+    kept[1].write_text(json.dumps(older | {"parts": {"features": {"2": 0.8}}}))
+    with pytest.raises(InputError, match=r"(?s)part_times: Field required.*hint: .*a new file"):
+        load(kept[1], network, None)
 
 
 def test_it_says_why_it_cannot_be_kept(kept: tuple[Calibration, Path], tmp_path: Path) -> None:

@@ -12,20 +12,25 @@ from pathlib import Path
 import pytest
 
 from petabatch import params
-from petabatch.bench.prediction.calibration import Calibration, identify
+from petabatch.bench.prediction.calibration import Calibration, PartTimes, identify
 from petabatch.bench.prediction.command import rank_numbers
 from petabatch.bench.prediction.forecast import Forecast, choose_split, forecast
 from petabatch.bench.prediction.link import NAMED, Link
 from petabatch.bench.prediction.model import Prediction
+from petabatch.bench.prediction.report import as_json
 from petabatch.cli.networks import bench
 from petabatch.errors import ArgumentError, InputError
+from petabatch.network.messages import Message
 from petabatch.spec.network import Network
 from support.commands import Command
 
 MEASURED = Calibration(
     network="", title="", threads=1, slices=[[1e-4, 1.1e-4]], image=1e-4, learning=1e-4, recording=1e-5,
     update=1e-3, update_slice=1e-5, event=1e-4, addition=1e-11, reduction=1e-5,
-    parts={"features": {2: 0.6, 8: 0.3}, "rows": {2: 0.5, 8: 0.15}},
+    part_times={
+        "features": [PartTimes([2, 4, 8, 16, 32, 64, 128], {2: 0.6, 8: 0.3})],
+        "rows": [PartTimes([2, 4, 8], {2: 0.5, 8: 0.15})],
+    },
     machine={"processor": "a", "load": [0.0]},
 )  # fmt: skip
 MAIN_JOB = Path(__file__).parents[3] / "params" / "natural_images.toml"
@@ -43,26 +48,27 @@ def of(*overrides: str, ranks: tuple[int, ...] = (1, 2, 7, 64, 4096), threads: i
 
 
 def test_a_dictionary_of_patches_has_its_batch_split() -> None:
-    rows = of().rows
+    rows = of(ranks=(1, 2, 7, 64, 4099)).rows
     assert [row.batch.prediction.slices for row in rows] == [16, 8, 3, 1, 1]
     assert rows[1].choice.startswith("split the batch: ")
     assert re.search(r"the features over 2 ranks would take [2-9][.\d]+ times as long", rows[1].choice)
     assert "bytes (78.6 MB instead of 0.26 MB)" in rows[1].choice
     assert rows[-1].best("features") is None
     assert rows[-1].choice.startswith("no way to split gives work to all of them; ")
-    assert "128 features cannot be split into 4096 parts" in rows[-1].choice
+    assert "128 features cannot be split into 4099 parts" in rows[-1].choice
     assert rows[0].batch.efficiency == 1
     assert all(a.batch.memory >= b.batch.memory for a, b in pairwise(rows))
 
 
 def test_few_slices_of_whole_images_send_less_if_features_are_split() -> None:
     (row,) = of(*WHOLE_IMAGES, ranks=(2,)).rows
-    (features,) = row.shared
+    features, rows = row.shared
     assert features.prediction.split == "features"
     assert row.batch.prediction.sent_per_update == pytest.approx(17e6, rel=0.02)
     assert features.prediction.sent_per_update == pytest.approx(0.82e6, rel=0.02)
     assert features.memory < row.batch.memory
-    assert "layers.V1.shape: 1 rows cannot be split into 2 tiles" in row.choice
+    assert row.refused == {}
+    assert rows.messages.gathered_rows == (Message(4 * 8 * 16 * 1, 1),)  # the error, for the whole code
 
 
 def test_more_ranks_than_slices_have_their_slices_split_and_the_batch_over_groups() -> None:
@@ -82,6 +88,25 @@ def test_more_ranks_than_slices_have_their_slices_split_and_the_batch_over_group
     way = r"(features|rows|features and rows) over [24] ranks(, 2 by 2)?"
     assert re.fullmatch(rf"split the {way}(, and the batch over 2 groups)?", chosen)
     assert "the batch would take" not in others, "which `run` refuses"
+
+
+def test_layers_that_do_not_divide_are_predicted_as_whole_on_each_rank() -> None:
+    path = MAIN_JOB.with_name("two_layer.toml")
+    network = params.read(path, ("run.batch=1", "run.display=100", "layers.V2.shape=[8, 8, 129]")).network
+    found = forecast(network, "two layers", MEASURED, NAMED["1GbE"], (2, 3))
+    of_code, of_second = (row.best("features") for row in found.rows)
+    assert of_code is not None
+    assert of_second is not None
+    assert of_code.messages.gathered == (Message(4 * 16 * 16 * 64, 1),)  # of V1, not of V2
+    assert of_code.messages.summed == (Message(4 * 32 * 32 * 3, 1),)
+    assert of_second.messages.summed == (Message(4 * 16 * 16 * 128, 1),)
+    assert of_code.prediction.measured
+    assert not of_second.prediction.measured
+    said = "features over 3 ranks: steps were not measured, and are estimated by their arithmetic"
+    assert said in found.remarks
+    assert not any(remark.startswith("rows") for remark in found.remarks)
+    sent = as_json(found)["rows"][0]["shared"][0]["messages"]["summed"]
+    assert sent == ({"nbytes": 4 * 32 * 32 * 3, "period": 1},)
 
 
 def test_the_fastest_way_is_chosen_and_what_slows_the_others_is_said() -> None:
@@ -116,7 +141,8 @@ def test_too_small_a_batch_is_remarked() -> None:
     assert "on GPUs: " in remarks
     assert "fill an H100 (132 multiprocessors, display kernel); the batch has fewer" in remarks
     on_gpus = of("run.batch=1024", ranks=(1, 2, 64)).remarks
-    assert [remark.rpartition("; ")[2] for remark in on_gpus] == ["from 64 ranks on, each has fewer"]
+    (said,) = (remark for remark in on_gpus if remark.startswith("on GPUs"))
+    assert said.endswith("; from 64 ranks on, each has fewer")
     assert of("run.batch=10000", ranks=(1, 8)).remarks == []
 
 

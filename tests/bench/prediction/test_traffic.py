@@ -9,7 +9,9 @@ import pytest
 
 from petabatch import params
 from petabatch.bench.prediction.collectives import ring
-from petabatch.bench.prediction.traffic import Traffic, obstacle, traffic
+from petabatch.bench.prediction.traffic import Traffic, traffic
+from petabatch.bench.prediction.ways import first_part
+from petabatch.network.messages import Message
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "scaling.md").read_text()
@@ -17,6 +19,15 @@ PAGE = (ROOT / "docs" / "scaling.md").read_text()
 
 def of(file: str, *overrides: str) -> Traffic:
     return traffic(params.plan(params.read(ROOT / "params" / file, overrides)))
+
+
+def of_part(file: str, *overrides: str) -> Traffic:
+    return traffic(first_part(params.read(ROOT / "params" / file, overrides).network).features.plan)
+
+
+def nbytes(messages: tuple[Message, ...]) -> list[int]:
+    assert all(one.period == 1 for one in messages)
+    return [one.nbytes for one in messages]
 
 
 def rows(beginning: str) -> list[list[str]]:
@@ -48,17 +59,38 @@ def test_the_page_has_the_bytes_and_messages_of_an_all_reduce(row: list[str]) ->
 
 
 def test_split_features_send_their_part_of_the_image_in_each_step() -> None:
-    assert of("natural_images.toml").partial == (4 * 32 * 32 * 3,)
+    found = of_part("natural_images.toml", "parallel.features=4").messages
+    assert nbytes(found.summed) == [4 * 32 * 32 * 3]
+    assert (found.gathered, found.borders, found.gathered_rows) == ((), (), ())
 
 
 def test_split_features_that_a_whole_layer_sees_are_gathered() -> None:
-    assert of("two_layer.toml").gathered == (4 * 16 * 16 * 128,)
-    assert of("two_layer.toml").partial == (4 * 32 * 32 * 3, 4 * 16 * 16 * 128)
+    found = of_part("two_layer.toml", "parallel.features=4").messages
+    assert nbytes(found.gathered) == [4 * 16 * 16 * 128 // 4]
+    assert nbytes(found.summed) == [4 * 32 * 32 * 3, 4 * 16 * 16 * 128]
 
 
 def test_split_rows_send_those_that_patches_reach_beyond_a_tile() -> None:
     # rows of the sums of patches of 8 x 8 whose units are 2 pixels apart, and of the padded error
-    assert of("natural_images.toml").borders == (3 * 32 * 3 * 4, 3 * (32 + 6) * 3 * 4)
+    found = of_part("natural_images.toml", "parallel.rows=2").messages
+    assert sorted(nbytes(found.borders)) == [3 * 32 * 3 * 4, 3 * (32 + 6) * 3 * 4]
+    assert found.gathered_rows == ()
+
+
+def test_more_parts_send_what_is_then_whole_on_each_rank() -> None:
+    # patches reach beyond the next of tiles of 2 rows, so that the code and the error are gathered
+    found = of_part("natural_images.toml", "parallel.rows=16")
+    assert found.messages.borders == ()
+    assert nbytes(found.messages.gathered_rows) == [4 * 2 * 32 * 3, 4 * 1 * 16 * 128]
+    assert found.portions.products == 1
+    assert (found.portions.images, found.portions.recordings, found.portions.weights) == (1 / 16, 1 / 16, 1)
+
+
+def test_a_rank_has_the_weights_and_products_of_its_features_alone() -> None:
+    whole, found = of("natural_images.toml"), of_part("natural_images.toml", "parallel.features=4")
+    assert found.updates[0].integers == whole.updates[0].integers / 4
+    assert (found.portions.weights, found.portions.products, found.portions.images) == (1 / 4, 1 / 4, 1)
+    assert 1 / 4 < found.portions.arithmetic < 0.27  # and the units of the image
 
 
 def test_a_schedule_in_steps_is_counted_over_a_display() -> None:
@@ -74,9 +106,3 @@ def test_weights_of_each_slice_are_not_exchanged() -> None:
     found = of("natural_images.toml", "connections.dictionary.mode=shared")
     assert found.updates == ()
     assert (found.update_events, found.learned) == (0, 1)
-
-
-def test_why_features_cannot_be_split_is_said() -> None:
-    network = params.read(ROOT / "params" / "natural_images.toml").network
-    assert obstacle(network, "features", 64) == ""
-    assert "128 features cannot be split into 4096 parts" in obstacle(network, "features", 4096)
