@@ -10,7 +10,7 @@ for each block up to the next sync event:
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping
 from concurrent.futures import Executor
 from contextlib import closing, contextmanager
 from functools import partial
@@ -19,24 +19,21 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from petabatch.arguments import whole_number
-from petabatch.engine.agreement import agreed
 from petabatch.engine.backend import Backend, Host
 from petabatch.engine.clock import Clock
 from petabatch.engine.dispatch import Dispatch
 from petabatch.engine.failure import Failure
 from petabatch.engine.features import AllFeatures, Features
-from petabatch.engine.finite import Watch
 from petabatch.engine.gpu.backend import GpuBackend
 from petabatch.engine.images import Instead, open_images
 from petabatch.engine.lane import Lane
-from petabatch.engine.last_finite import LastFinite
+from petabatch.engine.last_finite import keep_finite
 from petabatch.engine.recorder import Events, Recorder
 from petabatch.engine.start import Start
 from petabatch.engine.state import State
 from petabatch.engine.steppers import StepperMaker
 from petabatch.engine.updates import Updates
 from petabatch.engine.warm_up import WarmUp
-from petabatch.errors import NonFiniteError, PetabatchError
 from petabatch.kernels.cuda.device import Device
 from petabatch.network.over_time import knots
 from petabatch.network.plan import Plan
@@ -160,7 +157,7 @@ class Engine:
             if everywhere == self.plan.graph.network.batch and start.error is not None:
                 raise start.error
             self.stop(start.failures)
-            self._keep_finite()
+            keep_finite(self.plan, self.state, self.features.group, self.step)
 
     def restart(self) -> None:
         """Set the state of step 0 again, after a run."""
@@ -181,7 +178,7 @@ class Engine:
         if not self.plan.tolerant:
             self.state.assert_finite(step)
         elif not self.state.restore_kept(arrays):
-            self._keep_finite()
+            keep_finite(self.plan, self.state, self.features.group, self.step)
         for lane in self.lanes:
             lane.resume(step)
         self.backend.start()
@@ -256,30 +253,6 @@ class Engine:
                 for lane in {lane.plan.method.decision: lane for lane in different}.values():
                     self.warm_up.wait_for(pool.submit(lane.stepper.warm_up))
             yield pool
-
-    def _keep_finite(self) -> None:
-        """Keep the state of all slices that are finite: some may not be in another run's checkpoint."""
-        count = self.state.hi - self.state.lo
-        lanes = [slice(0, count)]
-        errors = self._not_finite(lanes)
-        if errors != [None]:
-            lanes = [slice(place, place + 1) for place in range(count)]
-            errors = self._not_finite(lanes)
-        for lane, error in zip(lanes, errors, strict=True):
-            if error is None:
-                LastFinite(self.state.lane(lane)).keep(self.step)
-
-    def _not_finite(self, lanes: Sequence[slice]) -> Sequence[PetabatchError | None]:
-        """Return the errors of local slices that are not finite; collective."""
-        slices = range(self.state.lo, self.state.hi)
-        errors = list[PetabatchError | None]()
-        for lane in lanes:
-            try:
-                Watch(self.plan, self.state.lane(lane), slices[lane]).check(self.step)
-                errors.append(None)
-            except NonFiniteError as error:
-                errors.append(error)
-        return agreed(errors, self.features.group, 0)
 
     @contextmanager
     def computing(self) -> Iterator[None]:
