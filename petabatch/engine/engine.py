@@ -27,15 +27,14 @@ from petabatch.engine.features import AllFeatures, Features
 from petabatch.engine.gpu.backend import GpuBackend
 from petabatch.engine.images import Instead, open_images
 from petabatch.engine.lane import Lane
+from petabatch.engine.lane_maker import LaneMaker
 from petabatch.engine.last_finite import keep_finite
 from petabatch.engine.recorder import Events, Recorder
 from petabatch.engine.start import Start
 from petabatch.engine.state import State
-from petabatch.engine.steppers import StepperMaker
 from petabatch.engine.updates import Updates
 from petabatch.engine.warm_up import WarmUp
 from petabatch.kernels.cuda.device import Device
-from petabatch.network.over_time import knots
 from petabatch.network.plan import Plan
 from petabatch.network.slices import own_values
 from petabatch.parallel.blocking_io import BlockingIO
@@ -91,8 +90,10 @@ class Engine:
         )
         self.recorder = self._recorder(mine)
         self.backend.sum_updates(self.updates)
-        self._make_stepper = StepperMaker()
-        self.lanes = list(self._lanes())
+        maker = LaneMaker(self.plan, self.backend, self.recorder, self.readers, self.features)
+        self.lane = maker.lane
+        """Makes another lane; see `LaneMaker.lane`."""
+        self.lanes = list(maker.all(self.state.lo, self._clock))
         in_order = self.features.group.size > 1
         self.dispatch = Dispatch(self.lanes, self.backend, self.plan.lane_steps, in_order)
         self._threads: tuple[Executor, ThreadpoolController]
@@ -113,32 +114,6 @@ class Engine:
         """Tell a probe of the events of a local slice."""
         own = {key: array[lane, ...] for key, array in self.state.owned(f"probes/{name}").items()}
         probe.count(own, *events)
-
-    def _lanes(self) -> Iterator[Lane]:
-        """Yield the lanes; slices that are alike share a plan."""
-        for window in self.backend.windows:
-            for lanes in self._alike(window):
-                slices = range(self.state.lo + lanes.start, self.state.lo + lanes.stop)
-                yield self.lane(lanes, slices, self._clock())
-
-    def _alike(self, window: slice) -> Iterator[slice]:
-        """Yield the parts of a window whose slices have the same plan; each slice where it may rest alone."""
-        alone = self.plan.graph.network.run.until is not None or self.plan.tolerant
-        first, own = window.start, self.plan.of_slice(self.state.lo + window.start)
-        for number in range(window.start + 1, window.stop):
-            following = self.plan.of_slice(self.state.lo + number)
-            if alone or following is not own:
-                yield slice(first, number)
-                first, own = number, following
-        yield slice(first, window.stop)
-
-    def lane(self, lanes: slice, slices: range, clock: Clock) -> Lane:
-        """Return a new lane of slices in these places, with their plan; those that are alike share one."""
-        plan = self.plan.of_slice(slices.start)
-        for step in knots(plan.graph.network):
-            plan.at_step(step)  # values that need another kernel are refused before the run
-        own = self.backend, lanes, slices, self.recorder, self.readers, self.features
-        return Lane(plan, *own, self._make_stepper, clock)
 
     def _clock(self) -> Clock:
         """Return a clock that stands still while kernels are compiled and in messages between ranks."""
