@@ -232,11 +232,11 @@ class Simulator:
         """
         saved = self._opened.save()
         if path is not None:
-            with self._live.agreed():  # all have seen whether there is a file before it is written
+            with self._live.all_ranks_raise():  # all have seen whether there is a file before it is written
                 target = available(path, "state.h5", KIND, force)
             variables = self._engine.state.variables
             batched = {key for key in saved.arrays if variables[key].per == "slice"}
-            with self._live.agreed():
+            with self._live.all_ranks_raise():
                 if self._engine.features.writes:
                     file.write(target, saved, batched, self._engine.comm)
         return saved
@@ -337,7 +337,7 @@ class Simulator:
                 if progress is not None:
                     progress.update(self.n_steps, self._latest("total"), self._latest("fraction"))
                 for one in self._callbacks.due(self.n_steps):
-                    with self._live.agreed(), interrupts.at_once():
+                    with self._live.all_ranks_raise(), interrupts.at_once():
                         one.function(self)
 
     def _latest(self, quantity: str) -> tuple[str, float] | None:
