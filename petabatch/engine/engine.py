@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Mapping
 from concurrent.futures import Executor
 from contextlib import closing, contextmanager
-from functools import partial
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
@@ -29,18 +28,16 @@ from petabatch.engine.images import Instead, open_images
 from petabatch.engine.lane import Lane
 from petabatch.engine.lane_maker import LaneMaker
 from petabatch.engine.last_finite import keep_finite
-from petabatch.engine.recorder import Events, Recorder
+from petabatch.engine.rank_recorder import rank_recorder
 from petabatch.engine.start import Start
 from petabatch.engine.state import State
 from petabatch.engine.updates import Updates
 from petabatch.engine.warm_up import WarmUp
 from petabatch.kernels.cuda.device import Device
 from petabatch.network.plan import Plan
-from petabatch.network.slices import own_values
 from petabatch.parallel.blocking_io import BlockingIO
 from petabatch.parallel.comm import Comm, share
 from petabatch.parallel.cores import fewest, lane_threads
-from petabatch.spec.parts import Probe
 from petabatch.threads import ONE_BLAS_THREAD, thread_pools
 from petabatch.variable import Array
 
@@ -88,7 +85,7 @@ class Engine:
             if device is None
             else GpuBackend(device, self.state, self.readers, self.threads, self.features.together)
         )
-        self.recorder = self._recorder(mine)
+        self.recorder = rank_recorder(self.plan, self.state, self.backend.allocate)
         self.backend.sum_updates(self.updates)
         maker = LaneMaker(self.plan, self.backend, self.recorder, self.readers, self.features)
         self.lane = maker.lane
@@ -97,23 +94,6 @@ class Engine:
         in_order = self.features.group.size > 1
         self.dispatch = Dispatch(self.lanes, self.backend, self.plan.lane_steps, in_order)
         self._threads: tuple[Executor, ThreadpoolController]
-
-    def _recorder(self, slices: range) -> Recorder:
-        """Return the recorder of this rank, with the probes that count events."""
-        network, recordings = self.plan.graph.network, self.plan.recordings
-        listed = {one.key.split("/")[1]: at for at, one in enumerate(recordings) if one.stream.events}
-        dt = [own_values(network, n).get("run.dt", network.run.dt) for n in slices] if listed else []
-        recorder = Recorder(recordings, len(slices), self.backend.allocate, dt)
-        for name, probe in network.probes.items():
-            if probe.counts is not None:
-                count = partial(self._count, name, probe)
-                recorder.counters.setdefault(listed[probe.counts], []).append(count)
-        return recorder
-
-    def _count(self, name: str, probe: Probe, lane: int, events: Events) -> None:
-        """Tell a probe of the events of a local slice."""
-        own = {key: array[lane, ...] for key, array in self.state.owned(f"probes/{name}").items()}
-        probe.count(own, *events)
 
     def _clock(self) -> Clock:
         """Return a clock that stands still while kernels are compiled and in messages between ranks."""
