@@ -10,41 +10,34 @@ for each block up to the next sync event:
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping
 from concurrent.futures import Executor
 from contextlib import closing, contextmanager
-from functools import partial
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from petabatch.arguments import whole_number
-from petabatch.engine.agreement import agreed
 from petabatch.engine.backend import Backend, Host
 from petabatch.engine.clock import Clock
 from petabatch.engine.dispatch import Dispatch
 from petabatch.engine.failure import Failure
 from petabatch.engine.features import AllFeatures, Features
-from petabatch.engine.finite import Watch
 from petabatch.engine.gpu.backend import GpuBackend
 from petabatch.engine.images import Instead, open_images
 from petabatch.engine.lane import Lane
-from petabatch.engine.last_finite import LastFinite
-from petabatch.engine.recorder import Events, Recorder
+from petabatch.engine.lane_maker import LaneMaker
+from petabatch.engine.last_finite import keep_finite
+from petabatch.engine.rank_recorder import rank_recorder
 from petabatch.engine.start import Start
 from petabatch.engine.state import State
-from petabatch.engine.steppers import StepperMaker
 from petabatch.engine.updates import Updates
 from petabatch.engine.warm_up import WarmUp
-from petabatch.errors import NonFiniteError, PetabatchError
 from petabatch.kernels.cuda.device import Device
-from petabatch.network.over_time import knots
 from petabatch.network.plan import Plan
-from petabatch.network.slices import own_values
 from petabatch.parallel.blocking_io import BlockingIO
 from petabatch.parallel.comm import Comm, share
 from petabatch.parallel.cores import fewest, lane_threads
-from petabatch.spec.parts import Probe
 from petabatch.threads import ONE_BLAS_THREAD, thread_pools
 from petabatch.variable import Array
 
@@ -92,56 +85,15 @@ class Engine:
             if device is None
             else GpuBackend(device, self.state, self.readers, self.threads, self.features.together)
         )
-        self.recorder = self._recorder(mine)
+        self.recorder = rank_recorder(self.plan, self.state, self.backend.allocate)
         self.backend.sum_updates(self.updates)
-        self._make_stepper = StepperMaker()
-        self.lanes = list(self._lanes())
+        maker = LaneMaker(self.plan, self.backend, self.recorder, self.readers, self.features)
+        self.lane = maker.lane
+        """Makes another lane; see `LaneMaker.lane`."""
+        self.lanes = list(maker.all(self.state.lo, self._clock))
         in_order = self.features.group.size > 1
         self.dispatch = Dispatch(self.lanes, self.backend, self.plan.lane_steps, in_order)
         self._threads: tuple[Executor, ThreadpoolController]
-
-    def _recorder(self, slices: range) -> Recorder:
-        """Return the recorder of this rank, with the probes that count events."""
-        network, recordings = self.plan.graph.network, self.plan.recordings
-        listed = {one.key.split("/")[1]: at for at, one in enumerate(recordings) if one.stream.events}
-        dt = [own_values(network, n).get("run.dt", network.run.dt) for n in slices] if listed else []
-        recorder = Recorder(recordings, len(slices), self.backend.allocate, dt)
-        for name, probe in network.probes.items():
-            if probe.counts is not None:
-                count = partial(self._count, name, probe)
-                recorder.counters.setdefault(listed[probe.counts], []).append(count)
-        return recorder
-
-    def _count(self, name: str, probe: Probe, lane: int, events: Events) -> None:
-        """Tell a probe of the events of a local slice."""
-        own = {key: array[lane, ...] for key, array in self.state.owned(f"probes/{name}").items()}
-        probe.count(own, *events)
-
-    def _lanes(self) -> Iterator[Lane]:
-        """Yield the lanes; slices that are alike share a plan."""
-        for window in self.backend.windows:
-            for lanes in self._alike(window):
-                slices = range(self.state.lo + lanes.start, self.state.lo + lanes.stop)
-                yield self.lane(lanes, slices, self._clock())
-
-    def _alike(self, window: slice) -> Iterator[slice]:
-        """Yield the parts of a window whose slices have the same plan; each slice where it may rest alone."""
-        alone = self.plan.graph.network.run.until is not None or self.plan.tolerant
-        first, own = window.start, self.plan.of_slice(self.state.lo + window.start)
-        for number in range(window.start + 1, window.stop):
-            following = self.plan.of_slice(self.state.lo + number)
-            if alone or following is not own:
-                yield slice(first, number)
-                first, own = number, following
-        yield slice(first, window.stop)
-
-    def lane(self, lanes: slice, slices: range, clock: Clock) -> Lane:
-        """Return a new lane of slices in these places, with their plan; those that are alike share one."""
-        plan = self.plan.of_slice(slices.start)
-        for step in knots(plan.graph.network):
-            plan.at_step(step)  # values that need another kernel are refused before the run
-        own = self.backend, lanes, slices, self.recorder, self.readers, self.features
-        return Lane(plan, *own, self._make_stepper, clock)
 
     def _clock(self) -> Clock:
         """Return a clock that stands still while kernels are compiled and in messages between ranks."""
@@ -160,7 +112,7 @@ class Engine:
             if everywhere == self.plan.graph.network.batch and start.error is not None:
                 raise start.error
             self.stop(start.failures)
-            self._keep_finite()
+            keep_finite(self.plan, self.state, self.features.group, self.step)
 
     def restart(self) -> None:
         """Set the state of step 0 again, after a run."""
@@ -181,7 +133,7 @@ class Engine:
         if not self.plan.tolerant:
             self.state.assert_finite(step)
         elif not self.state.restore_kept(arrays):
-            self._keep_finite()
+            keep_finite(self.plan, self.state, self.features.group, self.step)
         for lane in self.lanes:
             lane.resume(step)
         self.backend.start()
@@ -256,30 +208,6 @@ class Engine:
                 for lane in {lane.plan.method.decision: lane for lane in different}.values():
                     self.warm_up.wait_for(pool.submit(lane.stepper.warm_up))
             yield pool
-
-    def _keep_finite(self) -> None:
-        """Keep the state of all slices that are finite: some may not be in another run's checkpoint."""
-        count = self.state.hi - self.state.lo
-        lanes = [slice(0, count)]
-        errors = self._not_finite(lanes)
-        if errors != [None]:
-            lanes = [slice(place, place + 1) for place in range(count)]
-            errors = self._not_finite(lanes)
-        for lane, error in zip(lanes, errors, strict=True):
-            if error is None:
-                LastFinite(self.state.lane(lane)).keep(self.step)
-
-    def _not_finite(self, lanes: Sequence[slice]) -> Sequence[PetabatchError | None]:
-        """Return the errors of local slices that are not finite; collective."""
-        slices = range(self.state.lo, self.state.hi)
-        errors = list[PetabatchError | None]()
-        for lane in lanes:
-            try:
-                Watch(self.plan, self.state.lane(lane), slices[lane]).check(self.step)
-                errors.append(None)
-            except NonFiniteError as error:
-                errors.append(error)
-        return agreed(errors, self.features.group, 0)
 
     @contextmanager
     def computing(self) -> Iterator[None]:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+from petabatch.engine.agreement import agreed
+from petabatch.engine.finite import Watch
 from petabatch.engine.history import History
+from petabatch.engine.state import State
+from petabatch.errors import NonFiniteError, PetabatchError
 from petabatch.network.last_finite import NAME, STEP, is_cleared
+from petabatch.network.plan import Plan
+from petabatch.parallel.comm import Comm
 from petabatch.variable import Array, host
 
 
@@ -38,3 +44,34 @@ class LastFinite:
             array[...] = 0
         for activity in self._histories:
             activity[...] = History(activity).at(step)[:, None].copy()
+
+
+def keep_finite(plan: Plan, state: State, group: Comm, step: int) -> None:
+    """Keep the state after `step` of all slices that are finite on all ranks that share them; collective.
+
+    Some may not be in another run's checkpoint.
+    """
+    count = state.hi - state.lo
+    lanes = [slice(0, count)]
+    errors = _not_finite(plan, state, lanes, group, step)
+    if errors != [None]:
+        lanes = [slice(place, place + 1) for place in range(count)]
+        errors = _not_finite(plan, state, lanes, group, step)
+    for lane, error in zip(lanes, errors, strict=True):
+        if error is None:
+            LastFinite(state.lane(lane)).keep(step)
+
+
+def _not_finite(
+    plan: Plan, state: State, lanes: Sequence[slice], group: Comm, step: int
+) -> Sequence[PetabatchError | None]:
+    """Return the errors of local slices that are not finite; collective."""
+    slices = range(state.lo, state.hi)
+    errors = list[PetabatchError | None]()
+    for lane in lanes:
+        try:
+            Watch(plan, state.lane(lane), slices[lane]).check(step)
+            errors.append(None)
+        except NonFiniteError as error:
+            errors.append(error)
+    return agreed(errors, group, 0)

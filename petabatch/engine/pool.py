@@ -26,7 +26,11 @@ from petabatch.engine.start import Start
 WAITING = "waiting for slices"
 """Activity of a slot that has none."""
 _POLL = 0.02
-"""Seconds between two looks at whether the run is to stop."""
+"""Seconds between two looks at whether the run is to stop.
+
+Where ranks share slices, idle slots look as often. An error of one rank in another slot reaches the others
+only by what slots exchange: a slot that waits for slices without a limit leaves other ranks in a receive.
+"""
 
 
 @dataclass(frozen=True)

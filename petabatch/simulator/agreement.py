@@ -1,4 +1,8 @@
-"""Errors and interrupts on one rank of several: they end the steps of all ranks, which undo the same ones."""
+"""Errors and interrupts on one rank of several: they end the steps of all ranks, which undo the same ones.
+
+Errors that stop single slices, on which only the ranks that share these agree, are those of
+`petabatch.engine.agreement`.
+"""
 
 from __future__ import annotations
 
@@ -13,17 +17,17 @@ _PATIENCE = 10
 """Seconds for which a rank with an error waits for those that share its slices, and for its messages."""
 
 
-def agreed(comm: Comm, shares: bool = False) -> AbstractContextManager[None]:
+def all_ranks_raise(comm: Comm, shares: bool = False) -> AbstractContextManager[None]:
     """Raise an error at the end of the block on all ranks where one has raised one in it; collective.
 
     Where ranks share slices, others may be waiting for a message of the one that has raised it: they do not
     come. It is then raised on this rank alone, and ends the program.
     """
-    return nullcontext() if comm.size == 1 else _agreed(comm, shares)
+    return nullcontext() if comm.size == 1 else _all_ranks_raise(comm, shares)
 
 
 @contextmanager
-def _agreed(comm: Comm, shares: bool) -> Iterator[None]:
+def _all_ranks_raise(comm: Comm, shares: bool) -> Iterator[None]:
     error: BaseException | None = None
     try:
         yield

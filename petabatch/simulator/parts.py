@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from petabatch.arguments import checked
-from petabatch.errors import MISSING, ArgumentError, UnknownName, did_you_mean
+from petabatch.errors import MISSING, ArgumentError, UnknownName, did_you_mean, unknown
 from petabatch.simulator import numbers
 from petabatch.simulator.state_array import StateArray, assigned
+from petabatch.spec.network import Network
 
 if TYPE_CHECKING:
     from petabatch.simulator.simulator import Simulator
@@ -216,4 +217,30 @@ class ConnectionPart(StatePart):
         return f'its weights are those of {owner}: sim["{owner}"]["weights"]' if owner is not None else ""
 
 
-KINDS: tuple[type[Part], ...] = (LayerPart, ConnectionPart, ProbePart)
+_KINDS: tuple[type[Part], ...] = (LayerPart, ConnectionPart, ProbePart)
+
+
+def parts(network: Network) -> dict[str, type[Part]]:
+    """Return the kinds of all parts, by path, such as `layers.V1`."""
+    return {f"{kind.kind}.{name}": kind for kind in _KINDS for name in getattr(network, kind.kind)}
+
+
+def named(network: Network, name: object) -> list[str]:
+    """Return the paths of parts that are, or end in, a name."""
+    if not isinstance(name, str):
+        return []
+    return [path for path in parts(network) if name in (path, path.partition(".")[2])]
+
+
+def part(simulator: Simulator, name: str) -> Part:
+    """Return the part of a name or path.
+
+    Raises UnknownName if there is none, ArgumentError if there are several.
+    """
+    network = simulator._engine.plan.graph.network  # raises once the simulator is closed
+    known, found = parts(network), named(network, name)
+    if len(found) == 1:
+        return known[found[0]](simulator, found[0].partition(".")[2])
+    if found:
+        raise ArgumentError("name", "several parts have this name", name, " or ".join(found))
+    raise unknown("layer, connection or probe", name, [path.partition(".")[2] for path in known])

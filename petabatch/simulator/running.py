@@ -16,7 +16,7 @@ from petabatch.engine.images import Instead, files_shown
 from petabatch.logs import shown
 from petabatch.network import lazy_codes
 from petabatch.network.slices import coordinates
-from petabatch.simulator.agreement import agreed
+from petabatch.simulator.agreement import all_ranks_raise
 from petabatch.simulator.records import Records
 from petabatch.simulator.saved import Saved
 from petabatch.simulator.undo import Undo
@@ -86,14 +86,14 @@ class Running:
             self._started = True
         if self._records.began is None:
             self._records.began = self.step
-        with self.agreed():
+        with self.all_ranks_raise():
             self._ask_sources()
         first, undo = self.step, self.undo
         if undo is not None:
             undo.keep()
         try:
             with engine.computing():
-                with self.agreed():
+                with self.all_ranks_raise():
                     engine.advance_lanes(stop)
                 engine.meet(stop)
             if self._evaluation is not None:
@@ -105,9 +105,9 @@ class Running:
         if stop % engine.plan.flush == 0:
             self.keep()
 
-    def agreed(self) -> AbstractContextManager[None]:
+    def all_ranks_raise(self) -> AbstractContextManager[None]:
         """Raise an error at the end of the block on all ranks where one has raised one in it; collective."""
-        return agreed(self._comm, self._shares)
+        return all_ranks_raise(self._comm, self._shares)
 
     def state_changed(self) -> None:
         """Go on from the arrays of the state as they were changed, after `Engine.collect`."""
@@ -228,7 +228,7 @@ class Running:
         state, arrays = self.engine.state, self.engine.features.part(whole)
         known = {key: array for key, array in arrays.items() if key in state.variables}
         mine = {key: array for key, array in known.items() if watched(state.variables[key])}
-        with self.agreed():
+        with self.all_ranks_raise():
             assert_finite(mine, state.variables, state.graph, range(state.lo, state.hi), step)
         self.keep()
         self._records.forget_after(step)

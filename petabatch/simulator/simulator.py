@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -28,7 +28,7 @@ from petabatch.simulator import file
 from petabatch.simulator.callbacks import Callbacks, callback
 from petabatch.simulator.interrupts import Interrupts
 from petabatch.simulator.opened import Opened
-from petabatch.simulator.parts import KINDS, Part
+from petabatch.simulator.parts import Part, named, part, parts
 from petabatch.simulator.records import Recorded
 from petabatch.simulator.running import Running
 from petabatch.simulator.saved import Saved
@@ -232,11 +232,11 @@ class Simulator:
         """
         saved = self._opened.save()
         if path is not None:
-            with self._live.agreed():  # all have seen whether there is a file before it is written
+            with self._live.all_ranks_raise():  # all have seen whether there is a file before it is written
                 target = available(path, "state.h5", KIND, force)
             variables = self._engine.state.variables
             batched = {key for key in saved.arrays if variables[key].per == "slice"}
-            with self._live.agreed():
+            with self._live.all_ranks_raise():
                 if self._engine.features.writes:
                     file.write(target, saved, batched, self._engine.comm)
         return saved
@@ -293,26 +293,15 @@ class Simulator:
 
     def __getitem__(self, name: str) -> Part:
         """Return a layer, connection or probe; `layers.V1` where several parts have one name."""
-        found = self._parts()
-        named = _named(found, name)
-        if len(named) == 1:
-            return found[named[0]](self, named[0].partition(".")[2])
-        if named:
-            raise ArgumentError("name", "several parts have this name", name, " or ".join(named))
-        raise unknown("layer, connection or probe", name, [path.partition(".")[2] for path in found])
+        return part(self, name)
 
     def __contains__(self, name: object) -> bool:
         """Return whether a layer, connection or probe has this name."""
-        return bool(_named(self._parts(), name))
-
-    def _parts(self) -> dict[str, type[Part]]:
-        """Return the kinds of all parts, by path, such as `layers.V1`."""
-        network = self._engine.plan.graph.network
-        return {f"{kind.kind}.{one}": kind for kind in KINDS for one in getattr(network, kind.kind)}
+        return bool(named(self._engine.plan.graph.network, name))
 
     def _ipython_key_completions_(self) -> list[str]:
         """Return what a notebook completes `sim["` with."""
-        return [name for kind in KINDS for name in getattr(self.network, kind.kind)]
+        return [path.partition(".")[2] for path in parts(self.network)]
 
     def __enter__(self) -> Self:
         return self
@@ -348,7 +337,7 @@ class Simulator:
                 if progress is not None:
                     progress.update(self.n_steps, self._latest("total"), self._latest("fraction"))
                 for one in self._callbacks.due(self.n_steps):
-                    with self._live.agreed(), interrupts.at_once():
+                    with self._live.all_ranks_raise(), interrupts.at_once():
                         one.function(self)
 
     def _latest(self, quantity: str) -> tuple[str, float] | None:
@@ -372,10 +361,3 @@ class Simulator:
             yield
         finally:
             self._busy = False
-
-
-def _named(paths: Iterable[str], name: object) -> list[str]:
-    """Return those of the paths of parts that are, or end in, a name."""
-    if not isinstance(name, str):
-        return []
-    return [path for path in paths if name in (path, path.partition(".")[2])]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from importlib import import_module
-from math import isfinite
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
@@ -17,6 +16,7 @@ from petabatch.spec.parts import DISPLAY, Connection, Layer, Probe, Source
 from petabatch.spec.paths import FilePath
 from petabatch.spec.schedule import Every, Schedule
 from petabatch.spec.sweep import Sweep
+from petabatch.spec.values_by_path import values_by_path
 
 
 class Until(Model):
@@ -299,38 +299,5 @@ class Network(Model):
     @model_validator(mode="before")
     @classmethod
     def _values_by_path(cls, data: Any) -> Any:
-        """Move `{ slices = [...] }` and `{ at = [...], values = [...] }` to tables by key path.
-
-        The first value stands in their places.
-        """
-        if not isinstance(data, dict):
-            return data
-        found: dict[str, dict[str, Any]] = {"slices": {}, "over_time": {}}
-        moved = {
-            kind: _single_values(data[kind], kind, found, depth)
-            for kind, depth in _VARIED.items()
-            if kind in data
-        }
-        tables = {name: {**data.get(name, {}), **paths} for name, paths in found.items() if paths}
-        return {**data, **moved, **tables} if tables else data
-
-
-_VARIED = {"run": 1, "layers": 2, "connections": 2, "probes": 2}
-"""Tables with numbers, and how deep in them numbers are: below the names of layers, connections, probes."""
-
-
-def _single_values(table: Any, path: str, found: dict[str, dict[str, Any]], depth: int) -> Any:
-    """Return tables with a number in the place of several; `found` receives those by their paths."""
-    if isinstance(table, list | tuple) and any(isinstance(one, dict) for one in table):
-        return [_single_values(one, f"{path}.{number}", found, depth - 1) for number, one in enumerate(table)]
-    if not isinstance(table, dict):
-        return table
-    values = table.get("slices")
-    if depth <= 0 and table.keys() == {"slices"} and isinstance(values, list | tuple):
-        found["slices"][path] = tuple(values)
-    elif depth <= 0 and "at" in table and "type" not in table:
-        found["over_time"][path], values = table, table.get("values")
-    else:
-        return {k: _single_values(value, f"{path}.{k}", found, depth - 1) for k, value in table.items()}
-    numbers = values if isinstance(values, list | tuple) else ()
-    return next((value for value in numbers if type(value) in (int, float) and isfinite(value)), 1.0)
+        """Move several values of a number to `slices` and `over_time`; see `values_by_path`."""
+        return values_by_path(data) if isinstance(data, dict) else data

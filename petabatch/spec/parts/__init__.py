@@ -14,12 +14,12 @@ from petabatch.spec.parts.layer import Layer as Layer
 from petabatch.spec.parts.layer import Penalty as Penalty
 from petabatch.spec.parts.layer import Shape as Shape
 from petabatch.spec.parts.layer import Stability as Stability
-from petabatch.spec.parts.layer import StepContext as StepContext
-from petabatch.spec.parts.layer import Tile as Tile
 from petabatch.spec.parts.probe import Probe as Probe
 from petabatch.spec.parts.probe import Reading as Reading
 from petabatch.spec.parts.source import ImageLayer as ImageLayer
 from petabatch.spec.parts.source import Source as Source
+from petabatch.spec.parts.step_context import StepContext as StepContext
+from petabatch.spec.parts.step_context import Tile as Tile
 from petabatch.spec.schedule import DISPLAY as DISPLAY
 from petabatch.spec.schedule import NEVER as NEVER
 from petabatch.spec.schedule import STEP as STEP

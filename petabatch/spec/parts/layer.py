@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Protocol
 
 import numpy as np
@@ -15,6 +14,7 @@ from petabatch.kernels.rows import Draw
 from petabatch.spec.compiled import CompiledRule, NotSuitable
 from petabatch.spec.model import LARGEST, Count, Finite, Index, Offset, OneOf, Part
 from petabatch.spec.parts.source import ImageLayer
+from petabatch.spec.parts.step_context import StepContext
 from petabatch.spec.rows import row_function, update_by_row
 from petabatch.spec.schedule import NEVER, STEP, Schedule, fires
 from petabatch.spec.weights import Initial
@@ -33,52 +33,6 @@ def _bounded(shape: tuple[int, int, int]) -> tuple[int, int, int]:
 
 Shape = Annotated[tuple[Count, Count, Count], AfterValidator(_bounded)]
 """`[ny, nx, nf]`: rows, columns, features."""
-
-
-def _itself(values: Array) -> Array:
-    return values
-
-
-@dataclass(frozen=True)
-class Tile:
-    """The rows of a layer that a rank has, of several ranks with as many; by default all."""
-
-    number: int = 0
-    parts: int = 1
-    total: Callable[[Array], Array] = _itself
-    """Sums up values `[lanes, ...]` over all tiles, in their order."""
-
-    def whole(self, shape: tuple[int, int, int]) -> tuple[int, int, int]:
-        """Return the shape of the whole layer, of which this has `shape`."""
-        return shape[0] * self.parts, *shape[1:]
-
-    def rows(self, whole: np.ndarray) -> np.ndarray:
-        """Return the rows of this tile, of an array `[ny, ...]` of all."""
-        count = len(whole) // self.parts
-        return whole[self.number * count : (self.number + 1) * count]
-
-
-@dataclass(frozen=True)
-class StepContext:
-    """Context of one step of one lane, passed to `Layer.update`."""
-
-    step: int
-    """Number of the step being made, from 1."""
-    dt: float
-    """Time step."""
-    slices: tuple[int, ...]
-    """Slice numbers along the leading axis of the arrays, counted over all ranks; in a sweep, from 0 in each
-    point. They need not follow each other."""
-    seed: int
-    """Seed of the run."""
-    xp: Any = np
-    """Array module of the lane's arrays, numpy or cupy."""
-    display: int = 1
-    """Display period, in steps."""
-    layer: str = ""
-    """Name of the layer that is updated."""
-    tile: Tile = Tile()
-    """The rows of the layer that are updated."""
 
 
 class Stability(NamedTuple):
