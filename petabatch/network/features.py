@@ -8,10 +8,10 @@ their time. `engine/split.py` makes the parts.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from dataclasses import replace
 
 from petabatch.errors import Problem
-from petabatch.network.possible_parts import hint, numbers, sizes, undivided, with_parts
+from petabatch.network.possible_parts import by_reason, hint, numbers, sizes, undivided, with_parts
 from petabatch.network.shares import split_layers
 from petabatch.spec.network import Network
 from petabatch.spec.parts import WeightOwner
@@ -30,21 +30,29 @@ def normalised_together(rule: Normalize) -> bool:
 
 
 def check_features(network: Network, problems: list[Problem]) -> None:
-    """Report everything that prevents the features of a network from being split."""
+    """Report what prevents the features of a network from being split."""
     ranks = network.parallel.features
     if ranks == 1:
         return
-    obstacles = list(_obstacles(network))
-    if obstacles:
+    if obstacle := _obstacle(network):
         features = numbers(sizes(network, "features").values())
-        possible = [n for n in features if not any(_obstacles(with_parts(network, "features", n)))]
-        one = hint("features", ranks, possible)
-        problems += [Problem(key, reason, hint=one) for key, reason in obstacles]
+        possible = [n for n in features if not _obstacle(with_parts(network, "features", n))]
+        problems.append(replace(obstacle, hint=hint("features", ranks, possible)))
 
 
-def _obstacles(network: Network) -> Iterator[tuple[str, str]]:
+def _obstacle(network: Network) -> Problem | None:
+    """Return why no layer can be split; None if one can."""
     if not sizes(network, "features"):
-        yield "parallel.features", "there is no code layer, such as lca, whose features could be split"
-    elif not split_layers(network):
-        for name, reason in undivided(network, "features").items():
-            yield f"layers.{name}.shape", reason
+        return Problem(
+            "parallel.features",
+            "no layer has features that can be split over ranks",
+            found=f"layers of type {', '.join(dict.fromkeys(one.type for one in network.layers.values()))}",
+            expected="a layer of type lca, ista, momentum_lca or heavy_ball, or a plug-in with `splittable`",
+        )
+    if not split_layers(network):
+        return Problem(
+            "parallel.features",
+            "no layer has features that can be split over ranks",
+            found=by_reason(undivided(network, "features")),
+        )
+    return None

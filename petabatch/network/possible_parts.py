@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, get_args
 
 from petabatch.spec.network import Network, Parallel
@@ -52,3 +52,11 @@ def hint(axis: Axis, ranks: int, possible: Sequence[int]) -> str:
     numbers = ", ".join(map(str, near[:-1])) + " or " * (len(near) > 1) + "".join(map(str, near[-1:]))
     other = f"{numbers}, or to " if near else ""
     return f"parallel.{axis} is {ranks}; set it to {other}1 not to split {axis} over ranks"
+
+
+def by_reason(found: Mapping[str, str]) -> str:
+    """Return the reasons of layers as text, each once, after the names of the layers that it holds for."""
+    names: dict[str, list[str]] = {}
+    for name, reason in found.items():
+        names.setdefault(reason, []).append(name)
+    return "; ".join(f"{', '.join(layers)}: {reason}" for reason, layers in names.items())

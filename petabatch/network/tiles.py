@@ -9,13 +9,13 @@ out, as `shares.py` says of features. `engine/row_split.py` makes the tiles.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from petabatch.errors import Problem
 from petabatch.geometry import Axis, Patches
-from petabatch.network.possible_parts import hint, numbers, sizes, undivided, with_parts
+from petabatch.network.possible_parts import by_reason, hint, numbers, sizes, undivided, with_parts
 from petabatch.network.shares import POOLS, WHOLE, Part, Share
 from petabatch.spec.network import Network
 from petabatch.spec.parts import Connection, Layer, Wiring
@@ -69,19 +69,18 @@ def check_tiles(network: Network, wirings: Mapping[str, Wiring], problems: list[
     ranks = network.parallel.rows
     if ranks == 1:
         return
-    obstacles = list(_obstacles(network, wirings))
-    if obstacles:
+    if obstacle := _obstacle(network, wirings):
         rows = numbers(sizes(network, "rows").values())
-        possible = [n for n in rows if not any(_obstacles(with_parts(network, "rows", n), wirings))]
+        possible = [n for n in rows if not _obstacle(with_parts(network, "rows", n), wirings)]
+        message = "no layer has rows that can be split over ranks"
         one = hint("rows", ranks, possible)
-        problems += [replace(obstacle, hint=one) for obstacle in obstacles]
+        problems.append(Problem("parallel.rows", message, found=obstacle, hint=one))
 
 
-def _obstacles(network: Network, wirings: Mapping[str, Wiring]) -> Iterator[Problem]:
+def _obstacle(network: Network, wirings: Mapping[str, Wiring]) -> str:
+    """Return why no layer can be split; nothing if one can."""
     whole = layers_as_a_whole(network, wirings)
-    for name, reason in whole.items() if len(whole) == len(network.layers) else ():
-        key = "shape" if name in undivided(network, "rows") else "type"
-        yield Problem(f"layers.{name}.{key}", reason)
+    return by_reason(whole) if len(whole) == len(network.layers) else ""
 
 
 def find_tiling(network: Network, wirings: Mapping[str, Wiring]) -> Tiling:
@@ -110,7 +109,7 @@ def layers_as_a_whole(network: Network, wirings: Mapping[str, Wiring]) -> dict[s
         elif name in found:
             continue
         elif layer.border == "image" and name in around:
-            found[name] = f"{around[name]}, which is made as a whole, sees the image around it"
+            found[name] = f"{around[name]}, which is computed whole, sees the image around it"
         elif name in joined:
             found[name] = "its synapses end in all tiles"
     return found
@@ -148,11 +147,11 @@ def _reason(network: Network, connection: Connection, wiring: Wiring) -> str:
             reason
             for reason, given in {
                 "units beyond the edge, where the border is not zero, have patches": p.y.margin or p.x.margin,
-                f"patches of {p.y.size} rows reach beyond the next of tiles of {rows}": rows < least,
-                "tiles add up what windows share, and do not take the maximum of it": (
+                f"patches of {p.y.size} rows reach beyond the neighbouring tile of {rows}": rows < least,
+                "neighbours exchange sums over windows that overlap, not their maxima": (
                     link.scatter and reaches and connection.operation == "pool_max"
                 ),
-                "patches have weights of units of the next tile, each with its own": (
+                "its weights differ by position, and those of units of the neighbouring tile are needed": (
                     not pools and not p.shared and not link.scatter and reaches
                 ),
             }.items()

@@ -82,7 +82,7 @@ def _costs(plan: Plan) -> Iterator[str]:
     common = sum(v.nbytes(run.precision) for v in plan.variables.values() if v.per == "network")
     macs = multiply_adds(plan.graph)
     sweep = plan.graph.network.sweep
-    points = f" of each of {sweep.points:,} points" if sweep is not None else ""
+    points = f" for each of {sweep.points:,} points" if sweep is not None else ""
     yield f"run                {plan.length} steps, batch {run.batch}{points}"
     for numbers, method in _methods(plan):
         yield from field("method", f"slices {numbers}: {method}" if numbers else method)
@@ -153,10 +153,10 @@ def _tiles(plan: Plan, sent: Messages) -> Iterator[str]:
         yield from wrapped(f"{'':19}", f"{name} is whole on each rank: {reason}", 21)
     for name, reason in connections_as_a_whole(network, wirings).items():
         if reason != UNDIVIDED:
-            yield from wrapped(f"{'':19}", f"{name} is made as a whole on each rank: {reason}", 21)
-    cost = f"cost: {size_text(_per_step(sent.borders))} to each neighbour, per step and slice"
-    gathered = _per_step(sent.gathered_rows)
-    cost += f"; {size_text(gathered)} from each rank of the group" if gathered else ""
+            yield from wrapped(f"{'':19}", f"{name} is computed whole on each rank: {reason}", 21)
+    halo, gathered = _per_step(sent.borders), _per_step(sent.gathered_rows)
+    cost = f"cost: a halo of {size_text(halo)} exchanged with each neighbour, per step and slice"
+    cost += f"; {size_text(gathered)} gathered from each rank of the group" if gathered else ""
     yield from wrapped(f"{'':19}", cost, 21)
     yield f"                   saving on each rank: {size_text(held * (ways - 1) / ways)} per slice"
 

@@ -31,7 +31,7 @@ def ways(network: Network, ranks: int) -> tuple[list[LonePart], dict[Axis, str]]
             found.append(first_part(with_parts(network, axis, parts)))
         except ParamsError as error:
             if parts == ranks:
-                refused[axis] = f"{error.problems[0].key}: {error.problems[0].message}"
+                refused[axis] = f"{error.problems[0].message}: {error.problems[0].found}"
             continue
         possible[axis].append(parts)
     fewest = -(-ranks // network.batch)
