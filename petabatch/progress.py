@@ -86,7 +86,7 @@ class Progress:
         parts += [f"{fraction[0]} {fraction[1]:.2%}"] if fraction is not None else []
         if rate:
             parts += [f"{rate * self.slices:,.0f} slice·steps/s"]
-            parts += [f"{_minutes((self.length - step) / rate)} left"]
+            parts += [f"{clock_text((self.length - step) / rate)} left"]
         text = "  ".join(parts)
         self._show(step, text)
         if step // self.display > self.last_display or step == self.length:
@@ -101,9 +101,7 @@ class Progress:
     def summary(self, step: int) -> str:
         """Return how long the steps up to `step` took, with kernels, and the mean rate without them."""
         whole, kernels = self._clock() - self._before[0], self._kernels() - self._before[1]
-        rate = (step - self.first) * self.slices / (whole - kernels) if whole > kernels else 0.0
-        compiling = f", {_minutes(kernels)} of it for kernels" if kernels >= 1 else ""
-        return f"{_minutes(whole)}{compiling}, {rate:,.0f} slice·steps/s"
+        return duration_and_rate(whole, kernels, (step - self.first) * self.slices)
 
     def _show(self, step: int, text: str) -> None:
         if self._bar is not None:
@@ -113,7 +111,15 @@ class Progress:
         return f"{'display' if self.display > 1 else 'step'} {done} of {-(-self.length // self.display)}"
 
 
-def _minutes(seconds: float) -> str:
+def duration_and_rate(seconds: float, kernels: float, slice_steps: int) -> str:
+    """Return how long steps took, with the seconds for `kernels`, and the mean rate without them."""
+    rate = slice_steps / (seconds - kernels) if seconds > kernels else 0.0
+    compiling = f", {clock_text(kernels)} of it for kernels" if kernels >= 1 else ""
+    return f"{clock_text(seconds)}{compiling}, {rate:,.0f} slice·steps/s"
+
+
+def clock_text(seconds: float) -> str:
+    """Return a duration as `M:SS` or `H:MM:SS`."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -12,7 +12,7 @@ import numpy as np
 from petabatch import results
 from petabatch.errors import FormatError, RunDirectoryError, StorageError, printable
 from petabatch.report.dead_features import dead_features
-from petabatch.report.lines import LABEL, field, table, wrapped
+from petabatch.report.lines import LABEL, field, finished_of, table, wrapped
 from petabatch.report.times import rank_times, spent
 from petabatch.sizes import size_text
 from petabatch.storage.checkpoint import checkpoint_steps
@@ -101,8 +101,10 @@ def _ledger(run: results.Results, directory: RunDirectory) -> Iterator[str]:
         return
     known, rows = points["finished"] + points["failed"], _rows(directory)
     if rows > known:
-        hint = f"`petabatch join {directory.path}` writes it with all"
-        yield from field("ledger", f"{rows:,} finished, {rows - known:,} more than in run.h5; {hint}")
+        what = "slices" if run.params["run"].get("pool") else "points"
+        text = f"{rows:,} {what} are finished, {rows - known:,} of them not in run.h5"
+        hint = f"`petabatch join {directory.path}` adds them"
+        yield from field("ledger", f"{text}; {hint}")
 
 
 def ended(path: Path) -> bool:
@@ -162,14 +164,14 @@ def _status(run: results.Results, running: bool | None) -> str:
         what = "interrupted"
     points = run.attributes.get("points", {})
     count = points.get("failed", 0)
-    failed = f", {count:,} failed" if count else ""
     if "finished" in points:
-        kind = "slices" if settings.get("pool") else "points"
-        return f"{what}: {kind} {points['finished']:,} of {points['all']:,} finished{failed}"
+        kind = "slice" if settings.get("pool") else "point"
+        return f"{what}: {finished_of(points['finished'], count, points['all'], kind)}"
     far = f"step {reached} of {length}"
     if settings["displays"]:
         far += f", display {reached // settings['display']} of {settings['displays']}"
-    return f"{what}: {far}{failed and f'{failed} point' + 's' * (count > 1)}"
+    failed = f", {count:,} failed point{'s' * (count > 1)}" if count else ""
+    return f"{what}: {far}{failed}"
 
 
 def _times(run: results.Results, running: bool | None, now: datetime | None) -> Iterator[str]:

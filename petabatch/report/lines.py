@@ -41,3 +41,8 @@ def ranges(numbers: Sequence[int]) -> str:
         else:
             ends.append([number])
     return ", ".join("-".join(map(str, pair)) for pair in ends)
+
+
+def finished_of(finished: int, failed: int, count: int, what: str) -> str:
+    """Return how many points or slices are finished, as `44 of 60 slices finished, 2 failed`."""
+    return f"{finished:,} of {count:,} {what}s finished{f', {failed:,} failed' if failed else ''}"

@@ -116,7 +116,7 @@ def _wave(
     assert loaded.network.sweep is not None
     sweep = loaded.network.sweep.only(points.numbers)
     own = replace(loaded, network=loaded.network.model_copy(update={"sweep": sweep}))
-    began, waited = time.monotonic(), team.group.waited
+    began = time.monotonic()
     with ExitStack() as stack:
         with uncollected():  # lanes of all points are made, none of them garbage
             assembly = team.assembly(own.network, device)
@@ -145,8 +145,7 @@ def _wave(
             if stop:
                 raise Stopped
         wave = taken(points, layout, _records(engine, before), engine.failures)
-        waited = {name: seconds - waited[name] for name, seconds in team.group.waited.items()}
-        return replace(wave, times={**engine.times(), **waited, "planning": planning})
+        return replace(wave, times={**engine.times(), "planning": planning})
 
 
 def _period(plan: Plan, slices: int) -> int:

@@ -81,6 +81,10 @@ class Experiment(ABC):
         """Return points in parts that are computed together, the same on all ranks; collective."""
 
     @abstractmethod
+    def schedule(self, parts: Parts, team: Team) -> str:
+        """Return how parts are computed, for the log."""
+
+    @abstractmethod
     def computed(
         self,
         waiting: Iterable[Points],

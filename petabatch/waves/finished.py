@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
+from petabatch.report.lines import finished_of
 from petabatch.storage.ledger import FAILED, VALUES, Ledger
 
 
@@ -42,6 +43,20 @@ class Points:
             new[1:] &= column[order[1:]] == column[order[:-1]]
         new[1:] = ~new[1:]
         return np.sort(order[new])
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How many points of a sweep, or slices of a pool, are finished."""
+
+    finished: int
+    failed: int
+    all: int
+    what: str
+    """What a point is called."""
+
+    def __str__(self) -> str:
+        return finished_of(self.finished, self.failed, self.all, self.what)
 
 
 class Finished:
@@ -97,6 +112,11 @@ class Finished:
             return np.full(len(self.found), -1)
         found: np.ndarray = np.where(self.found >= 0, self._failed[self.found], -1)
         return found
+
+    def counts(self, what: str) -> Counts:
+        """Return how many points are finished; `what` is what a point is called."""
+        done, failed = int((self.found >= 0).sum()), int(self.failed.sum())
+        return Counts(done - failed, failed, len(self.found), what)
 
     def why(self, place: int) -> str:
         """Return why the point at this place failed."""

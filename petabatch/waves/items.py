@@ -82,9 +82,11 @@ class Items(Experiment):
 
     def __str__(self) -> str:
         if self.on_gpu:
-            return f"{self.count:,} slices, up to {self.size:,} at once on a GPU, which wait for each other"
-        together = f" of {self.size:,}" if self.size > 1 else ""
-        return f"{self.count:,} slices in {self.slots:,} slots{together}, each after another"
+            return f"{self.count:,} slices, up to {self.size:,} at a time on a GPU, which wait for each other"
+        held = self.held(None)
+        together = f", on each of {self.slots:,} threads {self.size:,} that wait for each other"
+        each = together if self.size > 1 else ", which do not wait for each other"
+        return f"{self.count:,} slices, {held:,} at a time{each if held > 1 else ''}"
 
     def held(self, threads: int | None) -> int:
         """Return how many slices are held at once."""
@@ -109,6 +111,11 @@ class Items(Experiment):
         """Return slices in parts that fill a slot."""
         every, size = np.arange(len(points.numbers)), least(team.comm, self._on(team).size)
         return Parts.of(points, every, np.array([len(every)]), size, team.leaders.size if self.on_gpu else 1)
+
+    def schedule(self, parts: Parts, team: Team) -> str:
+        """Return how many slices are held at a time, on all ranks."""
+        held = min(self._on(team).held(team.threads) * team.leaders.size, len(parts.order))
+        return f"{held:,} at a time"
 
     def _on(self, team: Team) -> Items:
         """Return the same with the threads of a team."""

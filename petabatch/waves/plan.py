@@ -108,6 +108,10 @@ class Waves(Experiment):
         size = least(comm, self.size(team.threads, here, team.part(self.base)))
         return self.cut(points, size, team.leaders.size)
 
+    def schedule(self, parts: Parts, team: Team) -> str:
+        """Return in how many waves points are computed."""
+        return f"in {len(parts):,} wave{'s' * (len(parts) != 1)}"
+
     def size(self, threads: int | None, ranks: int = 1, part: Plan | None = None) -> int:
         """Return how many points are held at once, on each of `ranks` ranks of a host.
 

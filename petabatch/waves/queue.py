@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from petabatch.parallel.comm import Counter
+from petabatch.parallel.comm import NO_MORE, Counter
 from petabatch.waves.finished import Points
 
 
@@ -55,11 +55,15 @@ class Queue:
 
     def __init__(self, parts: Parts, counter: Counter) -> None:
         self._parts, self._counter = parts, counter
-        self.taken = 0
-        """Points that all ranks have taken, when this one took its last part."""
+        self.by_others = 0
+        """Points that other ranks had taken when this one took its last part."""
 
     def __iter__(self) -> Iterator[Points]:
+        mine = 0
         while (number := self._counter.take()) < len(self._parts):
-            self.taken = self._parts.begin(number)
-            yield self._parts[number]
-        self.taken = len(self._parts.order)
+            self.by_others = self._parts.begin(number) - mine
+            part = self._parts[number]
+            mine += len(part.numbers)
+            yield part
+        if number < NO_MORE:
+            self.by_others = len(self._parts.order) - mine

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-
-import numpy as np
 
 from petabatch.assembly import assert_same_software, new_directory, reloaded
 from petabatch.engine.gpu.choose import require
@@ -30,7 +28,7 @@ from petabatch.storage.seal import new_run_id
 from petabatch.waves.choose import experiment
 from petabatch.waves.chunk import Chunk
 from petabatch.waves.experiment import Experiment
-from petabatch.waves.finished import Finished
+from petabatch.waves.finished import Counts, Finished
 from petabatch.waves.index import write_index
 from petabatch.waves.session import WavesSession, ledgers_of, provenance, same_network
 from petabatch.waves.team import Team
@@ -185,21 +183,7 @@ def _go_on(directory: RunDirectory, loaded: Loaded, extend: bool) -> None:
     manifest.write(directory.resolved, json.dumps(resolved(loaded.network), indent=1))
 
 
-@dataclass(frozen=True)
-class Joined:
-    """How far the points of a directory are."""
-
-    finished: int
-    failed: int
-    count: int
-    what: str
-
-    def __str__(self) -> str:
-        failed = f", {self.failed:,} failed" if self.failed else ""
-        return f"{self.finished:,} of {self.count:,} {self.what}s{failed}"
-
-
-def join(path: Path, objects: Sequence[object] = ()) -> Joined:
+def join(path: Path, objects: Sequence[object] = ()) -> Counts:
     """Write `run.h5` over the points that jobs have finished; return how many there are.
 
     Raises RunDirectoryError if the directory is not that of a sweep in waves.
@@ -216,10 +200,10 @@ def join(path: Path, objects: Sequence[object] = ()) -> Joined:
         directory = replace(directory, run_id=new_run_id())
     before = recorded_provenance(directory) or {}
     finished = Finished(ledgers_of(directory, plan), plan.points(), plan.base_value)
-    done, failed = int(np.sum(finished.found >= 0)), int(finished.failed.sum())
-    status: Status = "done" if done == plan.count else "stopped"
+    counts = finished.counts(plan.what)
+    status: Status = "done" if counts.finished + counts.failed == counts.all else "stopped"
     write_index(directory, plan, finished, provenance(directory, loaded, comm, before), status)
-    return Joined(done - failed, failed, plan.count, plan.what)
+    return counts
 
 
 def repair(directory: RunDirectory) -> list[tuple[str, str]]:

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from petabatch.assembly import portable
-from petabatch.bars import bar
 from petabatch.engine.pool import Stopped
 from petabatch.errors import DamagedError, RunDirectoryError, StoppedEarly
 from petabatch.logs import log
 from petabatch.parallel.comm import Comm
+from petabatch.progress import duration_and_rate
 from petabatch.spec.duration import seconds
 from petabatch.spec.load import Loaded, resolved
 from petabatch.stop_signals import StopFlag
@@ -30,15 +30,14 @@ from petabatch.waves.checkpoints import WaveCheckpoints, left_under_way
 from petabatch.waves.chunk import Chunk
 from petabatch.waves.compute import Wave
 from petabatch.waves.experiment import Experiment, digest
-from petabatch.waves.finished import Finished
+from petabatch.waves.finished import Counts, Finished
 from petabatch.waves.index import write_index
+from petabatch.waves.progress import PointsProgress
 from petabatch.waves.queue import Parts, Queue
 from petabatch.waves.team import Team
 
 _COMMIT = 1.0
 """Seconds between two commits, unless a wave takes longer."""
-_LOG = 10.0, 600.0
-"""Least and largest seconds between two lines of the log."""
 
 
 class WavesSession:
@@ -55,10 +54,11 @@ class WavesSession:
         """Find out what is finished; raises DamagedError where the ledger is damaged."""
         self.directory, self.plan, self.team, self.comm = directory, plan, team, team.comm
         comm = team.comm
+        self._chunk = chunk
         self.alone = chunk == Chunk()
         """Whether this run, on all its ranks, has all points: it then writes `run.h5`."""
         self._ledgers = ledgers_of(directory, plan) if comm.rank == 0 else []
-        points = plan.points(chunk.number, chunk.count)
+        self._points = points = plan.points(chunk.number, chunk.count)
         self.count, self.failed, found = len(points.numbers), 0, None
         if comm.rank == 0:  # before any rank has made further ones
             done = Finished(self._ledgers, points, plan.base_value)
@@ -73,9 +73,10 @@ class WavesSession:
         if comm.rank == 0:
             saved = left_under_way(directory.path, plan.layout, self._is_same, points, self.left)
         self._saved: list[tuple[Path, np.ndarray]] = comm.broadcast(saved)
-        self._began = time.monotonic()
+        self._began, self._waited_before = time.monotonic(), dict(comm.waited)
         self._before = recorded_provenance(directory) or {} if self._indexes else {}
-        self._times: dict[str, float] = dict(self._before.get("times", {}))
+        self._times: dict[str, float] = {}
+        """Seconds of this process by activity, but for those in which it waits for other ranks."""
 
     def run(self, flag: StopFlag, quiet: bool) -> None:
         """Compute the points that are left; raises StoppedEarly on a signal or a time limit."""
@@ -92,18 +93,19 @@ class WavesSession:
         counter = self.team.counter()
         queue = Queue(parts, counter)
         before = self.count - len(self.left.numbers)
+        left_of = f"{self.count - before:,} of {self.count:,}" if before else f"{self.count:,}"
         log.info(
-            "%s of %s %ss in %s parts, in %s",
-            *(f"{n:,}" for n in (len(self.left.numbers), self.count)),
-            self.plan.what,
-            f"{len(parts):,}",
+            "started in %s: %s %ss to compute, %s",
             self.directory.path,
+            left_of,
+            self.plan.what,
+            self.plan.schedule(parts, self.team),
         )
         writer = LedgerWriter(self.path, self.plan.layout, self._software)
         index_due = -np.inf
         left = False
         with (
-            _Report(before, self.count, self.failed, self.plan.what, quiet) as report,
+            PointsProgress(before, self.count, self.failed, self.plan.what, quiet) as progress,
             _Committing(writer, checkpoints.remove) as committing,
         ):
             try:
@@ -111,7 +113,7 @@ class WavesSession:
                     checkpoints.end()
                     self.failed += len(wave.failures)
                     self._spend(wave)
-                    report.add(wave, before + queue.taken)
+                    progress.add(wave, queue.by_others)
                     if committing.add(wave) and self._indexes and time.monotonic() > index_due:
                         took = self.index("running")
                         index_due = time.monotonic() + PAUSE * took
@@ -124,15 +126,22 @@ class WavesSession:
         if self._indexes:
             self.index("stopped" if stopped_early else "done")
         if stopped_early:
-            raise StoppedEarly(
-                f"stopped with {report.done:,} of {self.count:,} {self.plan.what}s\n"
-                f"    hint:     {self._again}",
-                self.comm.rank,
-            )
+            raise StoppedEarly(f"stopped with {self._so_far}\n    hint:     {self._again}", self.comm.rank)
+        log.info("done: %s (%s)", self._made, self._duration_and_rate)
 
     @property
     def _indexes(self) -> bool:
         return self.alone and self.comm.rank == 0
+
+    @property
+    def _so_far(self) -> Counts:
+        """How many points of the chunk are committed, by any rank; collective."""
+        found = None
+        if self.comm.rank == 0:
+            ledgers = ledgers_of(self.directory, self.plan)
+            found = Finished(ledgers, self._points, self.plan.base_value).counts(self.plan.what)
+        counts: Counts = self.comm.broadcast(found)
+        return counts
 
     def _parts(self) -> Parts:
         """Return what is computed together: first the waves that were under way."""
@@ -173,12 +182,31 @@ class WavesSession:
     def _again(self) -> str:
         return f"petabatch resume {self.directory.path}" if self.alone else "start the same command again"
 
+    @property
+    def _made(self) -> str:
+        if self.alone:
+            return str(self.directory.run_file)
+        return f"chunk {self._chunk.number} of {self._chunk.count} in {self.directory.path}"
+
+    @property
+    def _duration_and_rate(self) -> str:
+        """How long the points took that were left, and their mean rate on all ranks."""
+        slices = len(self.left.numbers) * self.plan.layout.batch
+        spent, kernels = time.monotonic() - self._began, self._times.get("kernels", 0.0)
+        return duration_and_rate(spent, kernels, slices * self.plan.base.length)
+
+    def _all_times(self) -> dict[str, float]:
+        """Return the seconds of this process and of those before, by activity."""
+        now = {name: one - self._waited_before[name] for name, one in self.comm.waited.items()} | self._times
+        before: Mapping[str, float] = self._before.get("times", {})
+        return {name: round(before.get(name, 0.0) + now.get(name, 0.0), 3) for name in {**before, **now}}
+
     def index(self, status: Status) -> float:
         """Rewrite `run.h5` over all that is committed, by any rank; return the seconds that it took."""
         plan, spent = self.plan, time.monotonic() - self._began
         about = provenance(self.directory, plan.loaded, self.comm, self._before)
         about["seconds"] = round(self._before.get("seconds", 0.0) + spent, 3)
-        about["times"] = {name: round(one, 3) for name, one in self._times.items()}
+        about["times"] = self._all_times()
         finished = Finished(ledgers_of(self.directory, plan), plan.points(), plan.base_value)
         return write_index(self.directory, plan, finished, about, status)
 
@@ -219,41 +247,6 @@ class _Committing:
         self.writer.commit(np.concatenate([wave.rows for wave in self._waves]), failures, common)
         self._waves, self._last = [], time.monotonic()
         self.committed()
-
-
-class _Report:
-    """How many points are done: on a bar, and in the log now and then."""
-
-    def __init__(self, done: int, count: int, failed: int, what: str, quiet: bool) -> None:
-        self.done, self._count, self._failed, self._what = done, count, failed, what
-        self._first, self._began = done, time.monotonic()
-        self._logged = self._began
-        self._bar = None if quiet else bar(done, count)
-
-    def __enter__(self) -> _Report:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if self._bar is not None:
-            self._bar.stop()
-
-    def add(self, wave: Wave, taken: int) -> None:
-        """Count the points of a wave, and those that ranks had `taken` when this one took its last."""
-        self.done = min(max(self.done + len(wave.rows), taken), self._count)
-        self._failed += len(wave.failures)
-        now = time.monotonic()
-        rate = (self.done - self._first) / max(now - self._began, 1e-9)
-        failed = f"  {self._failed:,} failed" if self._failed else ""
-        left = (self._count - self.done) / rate
-        text = f"{rate:,.1f} {self._what}s/s  {left:,.0f} s left{failed}"
-        if self._bar is not None:
-            self._bar.show(self.done, f"{self._what} {self.done:,} of {self._count:,}", text)
-        if (
-            now - self._logged > min(max(_LOG[0], (now - self._began) / 100), _LOG[1])
-            or self.done == self._count
-        ):
-            self._logged = now
-            log.info("%s %s of %s  %s", self._what, f"{self.done:,}", f"{self._count:,}", text)
 
 
 def ledgers_of(directory: RunDirectory, plan: Experiment) -> list[Ledger]:

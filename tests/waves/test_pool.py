@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from pathlib import Path
 
@@ -82,6 +83,9 @@ def test_slices_have_the_bits_of_one_run(small: Path, whole: Recorded, threads: 
     assert run.attributes["points"] == {"all": 7, "finished": 7, "failed": 0, "why": {}}
     assert run.coordinates["slice"].tolist() == list(range(7))
     assert_same(recorded(run), whole)
+    log = (small.parent / "pool" / "log.txt").read_text()
+    assert re.search(r"started in .*pool: 7 slices to compute, \d at a time\n", log)
+    assert re.search(r"done: .*pool/run\.h5 \(\d+:\d\d(, .* kernels)?, [1-9][\d,]* slice·steps/s\)\n", log)
 
 
 def test_slices_with_values_of_their_own_and_noise_too(small: Path) -> None:
@@ -116,12 +120,15 @@ def test_a_pool_that_was_stopped_is_resumed_with_what_is_left(
 ) -> None:
     with monkeypatch.context() as patched:
         advanced(patched, stop_after=2)
-        with pytest.raises(StoppedEarly, match="of 7 slices"):
+        with pytest.raises(StoppedEarly) as stopped:
             coded(small, "pool", POOL, threads=1)
     with results.open(small.parent / "pool") as run:
         assert run.status == "stopped"
         left = 7 - run.batch
     assert 0 < left < 7
+    so_far = f"{7 - left} of 7 slices finished"
+    assert str(stopped.value).startswith(f"stopped with {so_far}\n")
+    assert f"stopped: {so_far}\n" in describe(small.parent / "pool")
     again = advanced(monkeypatch)
     assert_same(recorded(simulation.resume(small.parent / "pool", mpi=False, quiet=True)), whole)
     assert len(again) == left
@@ -136,10 +143,10 @@ def test_ranks_take_slices_as_they_get_free(small: Path, whole: Recorded, petaba
 
 def test_jobs_of_an_array_make_slices_in_any_order(small: Path, whole: Recorded) -> None:
     out, settings = small.parent / "jobs", [*FROZEN, POOL]
-    for chunk, joined in ((2, "3 of 7 slices"), (1, "7 of 7 slices")):
+    for chunk, joined in ((2, "3 of 7 slices finished"), (1, "7 of 7 slices finished")):
         assert run_chunk(small, settings, out, Chunk(chunk, 2), mpi=False, quiet=True) == (0, "slice")
         assert str(join(out)) == joined
-        assert f"slices {joined[0]} of 7 finished" in describe(out)
+        assert joined in describe(out)
     assert_same(recorded(results.open(out)), whole)
 
 

@@ -96,6 +96,8 @@ def test_any_number_of_teams_gives_the_same_bits(
         done = petabatch("run", small, "--out", out, "-q", *given, ranks=2 * teams)
         assert done.returncode == 0, done.stderr
         assert len(ledger.files_of(out)) == teams, "the first rank of each team writes"
+        with results.open(out) as run:
+            assert run.attributes["times"]["communication"] > 0
         found.append(recorded(out))
     assert_close(found[0], one)
     assert_close(found[0], found[1], 0)
@@ -141,7 +143,7 @@ def test_jobs_of_an_array_and_resumed_runs_may_split_slices_or_not(
             "run", small, "--out", out, "-q", "--chunk", chunk, *set_all(*SWEEP, *given), ranks=ranks
         )
         assert done.returncode == 0, done.stderr
-    assert str(join(out)) == "5 of 5 points"
+    assert str(join(out)) == "5 of 5 points finished"
     assert_close(recorded(out), one)
     made = plan.waves
 

@@ -276,7 +276,7 @@ def test_points_that_are_not_finite_fail_and_the_others_go_on(
     for name in ("layers/V1/A", "probes/energy/total"):
         assert np.array_equal(np.delete(kept[name], slice(3, 6), axis=1), sound[name])
     page = petabatch("info", out).stdout
-    assert "2 of 3 finished, 1 failed" in page
+    assert "2 of 3 points finished, 1 failed" in page
     assert f"strength -80: step {step}: " in page
     assert petabatch("resume", out).returncode == 1  # nothing is left
     again = petabatch("resume", out, "--retry-failed", "-q")
@@ -319,16 +319,16 @@ def test_chunks_on_one_directory_are_joined_to_the_bits_of_one_run(
     command = ("run", small, "--out", out, "-q", *(f"-s{text}" for text in (*FROZEN, SWEEP)))
     for chunk in (3, 1):
         assert run_chunk(small, [*FROZEN, SWEEP], out, Chunk(chunk, 3), mpi=False, quiet=True) == (0, "point")
-    assert str(join(out)) == "3 of 5 points"
-    assert "3 of 5 finished" in describe(out)
+    assert str(join(out)) == "3 of 5 points finished"
+    assert "3 of 5 points finished" in describe(out)
     monkeypatch.setenv("SLURM_ARRAY_TASK_ID", "2")
     monkeypatch.setenv("SLURM_ARRAY_TASK_MIN", "1")
     monkeypatch.setenv("SLURM_ARRAY_TASK_COUNT", "3")
     done = petabatch(*command, "--chunk", "auto")
     assert done.returncode == 0, done.stderr
     assert len(list((out / "points").iterdir())) == 6  # a ledger and a log for each job
-    assert "5 finished, 2 more than in run.h5" in describe(out)
-    assert petabatch("join", out).stdout == "5 of 5 points\n"
+    assert "5 points are finished, 2 of them not in run.h5" in describe(out)
+    assert petabatch("join", out).stdout == "5 of 5 points finished\n"
     assert_same(recorded(results.open(out)), whole)
 
 

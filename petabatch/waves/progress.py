@@ -1,0 +1,47 @@
+"""Progress report of points that are computed in turns: a bar, and lines of the log at growing intervals."""
+
+from __future__ import annotations
+
+import time
+
+from petabatch.bars import bar
+from petabatch.logs import log
+from petabatch.progress import clock_text
+from petabatch.waves.compute import Wave
+
+_LOG = 10.0, 600.0
+"""Least and largest seconds between two lines of the log."""
+
+
+class PointsProgress:
+    """How many points are done, on all ranks."""
+
+    def __init__(self, done: int, count: int, failed: int, what: str, quiet: bool) -> None:
+        self.done, self._count, self._failed, self._what = done, count, failed, what
+        self._first, self._mine, self._began = done, 0, time.monotonic()
+        self._logged = self._began
+        self._bar = None if quiet else bar(done, count)
+
+    def __enter__(self) -> PointsProgress:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def add(self, wave: Wave, by_others: int) -> None:
+        """Count the points of a wave, and those that other ranks have taken, which need not be done."""
+        self._mine += len(wave.rows)
+        self.done = self._first + self._mine + by_others
+        self._failed += len(wave.failures)
+        now = time.monotonic()
+        rate = (self.done - self._first) / max(now - self._began, 1e-9)
+        failed = f"  {self._failed:,} failed" if self._failed else ""
+        text = f"{rate:,.1f} {self._what}s/s  {clock_text((self._count - self.done) / rate)} left{failed}"
+        head = f"{self._what} {self.done:,} of {self._count:,}"
+        if self._bar is not None:
+            self._bar.show(self.done, head, text)
+        pause = min(max(_LOG[0], (now - self._began) / 100), _LOG[1])
+        if now - self._logged > pause or self.done == self._count:
+            self._logged = now
+            log.info("%s  %s", head, text)
