@@ -38,6 +38,8 @@ def points_named(network: Network, how: str = _IN_WAVES) -> Iterator[None]:
     except OF_A_SLICE as error:
         if network.sweep is not None:
             points = sorted({number // network.run.batch for number in error.slices})
+            if network.parallel.split:
+                how = "points with such errors fail alone where ranks do not share slices"
             error.args = (f"{error}{note_of(points)}\n    hint:     {how}", *error.args[1:])
         raise
 

@@ -18,22 +18,26 @@ from petabatch.parallel.comm import Comm
 
 
 def agreed(errors: Sequence[PetabatchError | None], group: Comm, tag: int) -> Sequence[PetabatchError | None]:
-    """Return for each of some slices the error of the first rank that has one; collective for each `tag`."""
+    """Return for each of some slices the error of the earliest step, of the first rank with one.
+
+    Collective for each `tag`.
+    """
     if group.size == 1 or not errors:
         return errors
     told = [b"" if error is None else _packed(error) for error in errors]
-    sizes, everywhere = np.zeros((2, group.size, len(errors)), np.int64)
-    sizes[group.rank] = [len(one) for one in told]
-    group.add_parts(sizes, everywhere, tag)
-    if not everywhere.any():
+    mine, everywhere = np.zeros((2, 2, group.size, len(errors)), np.int64)
+    mine[:, group.rank] = [len(one) for one in told], [0 if error is None else error.step for error in errors]
+    group.add_parts(mine, everywhere, tag)
+    sizes, steps = everywhere
+    if not sizes.any():
         return errors
-    first = (everywhere > 0).argmax(0)
-    lengths = everywhere[first, np.arange(len(errors))]
-    mine = [
+    first = np.where(sizes > 0, steps, np.iinfo(np.int64).max).argmin(0)
+    lengths = sizes[first, np.arange(len(errors))]
+    own = [
         one if rank == group.rank else bytes(length)
         for one, rank, length in zip(told, first, lengths.tolist(), strict=True)
     ]
-    sent = np.frombuffer(b"".join(mine), np.uint8)
+    sent = np.frombuffer(b"".join(own), np.uint8)
     group.add_parts(sent, received := np.empty_like(sent), tag)
     ends = np.cumsum(lengths)
     texts = [received[end - n : end].tobytes() for end, n in zip(ends, lengths, strict=True)]

@@ -11,6 +11,7 @@ from petabatch.engine.history import History
 from petabatch.errors import NonFiniteError
 from petabatch.network.graph import Graph
 from petabatch.network.plan import Plan
+from petabatch.network.shares import side
 from petabatch.spec.network import Network
 from petabatch.spec.parts import Layer
 from petabatch.variable import Array, Variable, host, module_of
@@ -113,17 +114,19 @@ def _assert_finite(
 
 
 def _first(key: str, graph: Graph) -> dict[str, int]:
-    """Return where this rank's part of a layer begins, by dimension; nothing where it has all of it."""
+    """Return where this rank's part of an array begins, by dimension; nothing where it has all of it."""
     folder, _, rest = key.partition("/")
-    name = rest.rpartition("/")[0]
-    if folder != "layers":
-        return {}
-    rows, _, features = graph.network.layers[name].shape
-    found = {}
-    if name in graph.tiling.layers:
-        found["y"] = graph.tiling.part.number * rows
-    if graph.has_part_of(name):
-        found["feature"] = graph.part.number * features
+    name, found = rest.rpartition("/")[0], {}
+    if folder == "layers":
+        rows, _, features = graph.network.layers[name].shape
+        if name in graph.tiling.layers:
+            found["y"] = graph.tiling.part.number * rows
+        if name in graph.parted:
+            found["feature"] = graph.part.number * features
+    owner = graph.network.connections[name].owner if folder == "connections" else None
+    if owner is not None and (split_by := side(owner, graph.parted)):
+        layer = owner.pre if split_by == "pre" else owner.post
+        found[f"{split_by}_feature"] = graph.part.number * graph.network.layers[layer].shape[2]
     return found
 
 

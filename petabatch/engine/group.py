@@ -14,10 +14,8 @@ from petabatch.engine.lane import Lane
 from petabatch.engine.last_finite import LastFinite
 from petabatch.engine.observer import Observer
 from petabatch.engine.observers import neighbouring, observers
-from petabatch.engine.steppers import Stepper
+from petabatch.engine.steppers import Stepper, fails_alone
 from petabatch.errors import NonFiniteError, PetabatchError
-from petabatch.network.plan import Plan
-from petabatch.spec.model import is_built_in
 from petabatch.variable import Array
 
 
@@ -47,8 +45,8 @@ class Group:
         """Lanes that were recorded last, and what observes them."""
         self._ranks = lanes[0].features.group
         """Those that share the slices: one that fails on some of them fails on all."""
-        self._raising = _may_raise(lanes[0].plan)
-        """Whether a slice may have an error of the update of a layer, with which it stops alone."""
+        self._raising = any(fails_alone(lanes[0].plan, name) for name in network.layers)
+        """Whether a slice may stop alone with an error of the update of a layer."""
         self._quiet = range(0)
         """Steps that were reached or passed after the last event, up to the next one, its stop."""
 
@@ -82,7 +80,7 @@ class Group:
                 step = stop
                 if self._raising:
                     sound = self._sound
-                    self._stop([lane.stepper.error for lane in sound], sound, step)
+                    self._stop([lane.stepper.take_error() for lane in sound], sound, step)
                 if step == self._quiet.stop:
                     self._end(step)
                 if step == last or step % leader.ctx.display == 0:
@@ -221,12 +219,6 @@ def _steps(lanes: Sequence[Lane], first: int, last: int) -> None:
         error.slices = error.slices or [number for lane in lanes for number in lane.slices]
         raise
     steppers[0].record(steppers, lanes[0].recorder, first, last, sums)
-
-
-def _may_raise(plan: Plan) -> bool:
-    """Return whether the update of a layer may raise an error in a slice that fails alone: of plug-ins."""
-    layers = plan.graph.network.layers.values()
-    return plan.tolerant and any(not is_built_in(type(layer)) for layer in layers)
 
 
 def _watch(lanes: Sequence[Lane]) -> Watch:

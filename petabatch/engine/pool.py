@@ -49,7 +49,7 @@ class Stopped(Exception):
 
 
 class Pool:
-    """The slots of an engine, whose plan has a single flush; on a GPU it is tolerant."""
+    """The slots of an engine, whose plan has a single flush and is tolerant."""
 
     def __init__(self, engine: Engine, size: int) -> None:
         """Make slots of `size` slices; the engine has as many slices as all of them, in its initial state."""

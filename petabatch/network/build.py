@@ -28,7 +28,7 @@ from petabatch.network.levels import delivers, find_levels
 from petabatch.network.method import check_kernel
 from petabatch.network.over_time import check_over_time
 from petabatch.network.pool import check_pool
-from petabatch.network.shares import Part, shares
+from petabatch.network.shares import Part, shares, split_layers
 from petabatch.network.slices import (
     check_fits,
     check_slices,
@@ -92,7 +92,7 @@ def part_of_features(whole: Graph, network: Network, part: Part) -> Graph:
         takes = part.size(pre) if share.takes == "own" else pre
         gives = part.size(post) if share.gives == "own" else post
         wirings[name] = replace(wirings[name], link=link.with_features(takes, gives))
-    return replace(_of_part(whole, network, wirings), part=part)
+    return replace(_of_part(whole, network, wirings), part=part, parted=split_layers(whole.network))
 
 
 def tile_of_rows(whole: Graph, network: Network, part: Part) -> Graph:

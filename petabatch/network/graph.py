@@ -64,15 +64,12 @@ class Graph:
     """Those of a graph that differs in other numbers."""
     shares: Mapping[str, Share] = field(default_factory=dict)
     """By connection, what a rank does with the features at its ends, where layers are split by features."""
+    parted: frozenset[str] = frozenset()
+    """Layers of whose features a rank has a part."""
     part: Part = WHOLE
     """Of the features that a rank has."""
     tiling: Tiling = UNTILED
     """The rows that a rank has, where layers are split by rows."""
-
-    def has_part_of(self, layer: str) -> bool:
-        """Return whether a rank has a part of the features of a layer."""
-        ends = ((self.network.connections[name], share) for name, share in self.shares.items())
-        return any((c.pre == layer and one.pre) or (c.post == layer and one.post) for c, one in ends)
 
     @cached_property
     def order(self) -> list[list[str]]:

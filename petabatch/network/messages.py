@@ -45,7 +45,7 @@ class Messages:
 def messages(graph: Graph) -> Messages:
     """Return the messages of a rank with the graph of its part of a slice; none with that of a whole slice.
 
-    What is gathered, or padded, for one connection serves others.
+    What is gathered, or padded, for one connection serves others. What layers are reset to is left out.
     """
     found: dict[str, dict[object, Message]] = {kind: {} for kind in Messages.__dataclass_fields__}
     itemsize = np.dtype(graph.network.run.precision).itemsize

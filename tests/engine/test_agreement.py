@@ -36,8 +36,9 @@ ERRORS = (
 )
 
 
-def test_all_ranks_have_the_error_of_the_first_that_has_one() -> None:
+def test_all_ranks_have_the_error_of_the_earliest_step_of_the_first_that_has_one() -> None:
     late = NonFiniteError("layer V2")
+    steps = {0: 9, 2: 4}
 
     def one(comm: Comm) -> Any:
         own: list[PetabatchError | None] = [None, None, *[None] * len(ERRORS)]
@@ -45,10 +46,13 @@ def test_all_ranks_have_the_error_of_the_first_that_has_one() -> None:
             own[1:] = [InputError("the second"), *ERRORS]
         if comm.rank == 2:
             own[1] = late
+        if comm.rank in steps:
+            own[0] = PartError(f"rank {comm.rank}")
+            own[0].step = steps[comm.rank]
         return agreed(own, comm, 7)
 
     for found in on_threads(3, one):
-        assert found[0] is None
+        assert Failure.of(found[0], 20) == Failure("rank 2", 4)
         assert str(found[1]) == "the second"
         for error, expected in zip(found[2:], ERRORS, strict=True):
             assert type(error) is type(expected)

@@ -317,6 +317,13 @@ def test_errors_name_the_place_in_the_whole_layer(parts: dict[str, int], rank: i
         state.arrays["layers/V1/V"][0, 1, 2, 1] = np.nan
         with pytest.raises(NonFiniteError) as found:
             state.assert_finite(7, ["layers/V1/V"])
-        return str(found.value)
+        weights = state.arrays["connections/dictionary/weights"]
+        weights[0, 0, 0, 1, 3, 2, 0] = np.inf
+        with pytest.raises(NonFiniteError) as of_weights:
+            state.assert_finite(7, ["connections/dictionary/weights"])
+        return f"{found.value} {of_weights.value}"
 
-    assert f"nan at {place}\n" in on_threads(network.parallel.parts, one)[rank]
+    feature = place.split()[-1]
+    message = on_threads(network.parallel.parts, one)[rank]
+    assert f"nan at {place}\n" in message
+    assert f"pre_feature {feature}, py 3, px 2, post_feature 0" in message

@@ -69,9 +69,11 @@ def recurrent_network(seed: int, batch: int) -> Network:
     return Network(run=run, layers=layers, connections=connections, output=output, probes=probes)
 
 
-def in_groups(network: Network, most: int, threads: int = 1) -> tuple[Engine, dict[str, np.ndarray]]:
+def in_groups(
+    network: Network, most: int, threads: int = 1, tolerant: bool = False
+) -> tuple[Engine, dict[str, np.ndarray]]:
     """Run with up to `most` slices in one call; return the engine and all arrays, stored or recorded."""
-    plan = schedule(build(network))
+    plan = replace(schedule(build(network)), tolerant=tolerant)
     for one, _ in plan.of_slices:
         assert one.method.together > 1, one.method.alone
         object.__setattr__(one, "method", replace(one.method, together=most))

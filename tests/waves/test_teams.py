@@ -34,6 +34,7 @@ PICKY = """
 from typing import Literal
 
 from mpi4py import MPI
+from petabatch.connections import Identity
 from petabatch.layers import LCA
 
 
@@ -42,9 +43,14 @@ class Picky(LCA):
     splittable = property(lambda self: True)
 
     def update(self, ctx, state, drive, previous, activity):
-        if self.threshold == 0.3 and ctx.step > 5 and MPI.COMM_WORLD.rank == 1:
-            raise ValueError("no threshold of 0.3")
         super().update(ctx, state, drive, previous, activity)
+        if activity.max() > 20 and ctx.step >= (9, 5)[MPI.COMM_WORLD.rank]:
+            raise ValueError("that is too much")
+
+
+class Wire(Identity):
+    type: Literal["wire"] = "wire"
+    operation = property(lambda self: "other")
 """
 LATE = """
 import time
@@ -163,16 +169,32 @@ def test_jobs_of_an_array_and_resumed_runs_may_split_slices_or_not(
 
 @pytest.mark.mpi
 @pytest.mark.parametrize("settings", [("sweep.wave=5",), pytest.param((), marks=pytest.mark.long)])
-def test_an_update_that_raises_on_one_of_the_ranks_that_share_a_point_fails_it(
+def test_an_update_that_raises_on_ranks_that_share_a_point_fails_it_at_the_earliest_of_their_steps(
     small: Path, petabatch: Command, settings: Sequence[str]
 ) -> None:
+    """The update of all points at once, for which features of other ranks are gathered."""
     (small.parent / "picky.py").write_text(PICKY)
-    given = set_all(*SWEEP[:-1], *settings, "plugins=['picky.py']", "layers.V1.type='picky'", FEATURES)
-    done = petabatch("run", small, "--out", "two", "-q", *given, ranks=2)
+    given = (
+        *(
+            *FROZEN,
+            *settings,
+            "plugins=['picky.py']",
+            "connections.wire={type='wire', pre='V1', post='more'}",
+        ),
+        "layers.more={type='picky', shape=[6, 6, 8], tau=2.0, threshold=0.1}",
+        *("output.layers.more={}", "sweep.connections.image_to_error.strength=[1.0, 1.1, 900.0, 0.9, 0.8]"),
+    )
+    done = petabatch("run", small, "--out", "two", "-q", *set_all(*given, FEATURES), ranks=2)
     assert done.returncode == 4, done.stderr
-    assert "no threshold of 0.3" in describe(small.parent / "two")
-    with results.open(small.parent / "two") as run:
-        assert run.coordinates["failed"][::3].tolist() == [-1, -1, 6, -1, -1]
+    assert "that is too much" in describe(small.parent / "two")
+    found, one = recorded(small.parent / "two"), recorded(alone(small, "one", *given))
+    assert found.pop("failed")[::3].tolist() == [-1, -1, 5, -1, -1]
+    assert one.pop("failed")[::3].tolist() == [-1, -1, 9, -1, -1]
+    for name, values in one.items():
+        if name.startswith(("layers/", "probes/")):
+            others = [0, 1, 3, 4]
+            mine, theirs = (a.reshape(len(a), 5, -1)[:, others] for a in (found[name], values))
+            np.testing.assert_allclose(mine, theirs, rtol=0, atol=1e-5 * abs(theirs).max(), err_msg=name)
 
 
 @pytest.mark.mpi

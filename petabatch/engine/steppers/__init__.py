@@ -12,13 +12,14 @@ from petabatch.engine.features import Features
 from petabatch.engine.pages import Pages
 from petabatch.engine.steppers.base import Binding, Rows, Stepper
 from petabatch.engine.steppers.cuda import CudaStepper
+from petabatch.engine.steppers.failing import fails_alone
 from petabatch.engine.steppers.layers import LayerStepper
 from petabatch.engine.steppers.program import ProgramStepper, Tabulated
 from petabatch.engine.steppers.program.tables import Tables
 from petabatch.network.method import StepperName
 from petabatch.network.plan import MOST_PLANS, Plan
 
-__all__ = ["Binding", "Rows", "Stepper", "StepperMaker"]
+__all__ = ["Binding", "Rows", "Stepper", "StepperMaker", "fails_alone"]
 
 _STEPPERS: dict[StepperName, Callable[[Binding], Stepper]] = {
     "layers": LayerStepper,

@@ -58,8 +58,7 @@ class Stepper(ABC):
         """The recordings that `run` makes."""
         self.follows = follows
         """Layers whose time scale `run` adapts."""
-        self.error: PetabatchError | None = None
-        """The first that the update of a layer has raised where slices fail alone; up to the next event."""
+        self._error: PetabatchError | None = None
         self.reached = 0
         """The last step that was made: what tells a slow lane from one that hangs."""
 
@@ -102,8 +101,13 @@ class Stepper(ABC):
 
     def fail(self, error: PetabatchError, step: int) -> None:
         """Note what the update of a layer has raised in the slice, which stops at the next event."""
-        if self.error is None:
-            error.step, self.error = step, error
+        if self._error is None:
+            error.step, self._error = step, error
+
+    def take_error(self) -> PetabatchError | None:
+        """Return the first error that was noted since this was called."""
+        error, self._error = self._error, None
+        return error
 
     def warm_up(self) -> None:
         """Have everything compiled that `run` needs."""

@@ -12,17 +12,14 @@ from petabatch.engine.failure import OF_A_SLICE
 from petabatch.engine.history import History
 from petabatch.engine.state import owned
 from petabatch.engine.steppers.base import Binding, Stepper
+from petabatch.engine.steppers.failing import Fails, fails_alone
 from petabatch.engine.steppers.joined import Part, joined_arrays, joined_signals, parts_of, standing
 from petabatch.engine.steppers.probe_sums import StepProbes
 from petabatch.engine.steppers.unit_update import InputSum, UnitUpdate, unit_update
-from petabatch.errors import PetabatchError
 from petabatch.network.graph import Graph
 from petabatch.spec.part_errors import calling
 from petabatch.spec.parts import StepContext, Tile
 from petabatch.variable import Array
-
-Fails = Callable[[PetabatchError, int], None]
-"""Takes an error of a slice, and its step."""
 
 
 class LayerStepper(Stepper):
@@ -35,8 +32,7 @@ class LayerStepper(Stepper):
     def __init__(self, bound: Binding) -> None:
         super().__init__(bound, StepProbes.none())
         self._peers = bound.backend.peers(bound.lanes)
-        fails = self.fail if bound.plan.tolerant else None
-        self._steps = _steps([bound], bound.arrays, fails) if self._peers is None else None
+        self._steps = _steps([bound], bound.arrays, self.fail) if self._peers is None else None
 
     @property
     def kind(self) -> Hashable:
@@ -82,8 +78,8 @@ def layer_operation(
     It is reset to a `potential`, None for the initial one, and made part by part where slices differ in its
     numbers, or at once by a `kernel`, whose `drive` is what arrives through each connection. It
     is told the `tile` that the arrays are, None for the whole. An error of a single slice is handed to
-    `fails`, and its activity stays as it was: ranks that share the slice exchange messages up to the next
-    event.
+    `fails`, and the steps go on, whatever the slice holds then: ranks that share it exchange messages up to
+    the next event.
     """
     layer = graph.network.layers[name]
     if layer.batch is not None:  # what reaches it from slices changes nothing
@@ -145,7 +141,8 @@ def _steps(bindings: Sequence[Binding], arrays: Mapping[str, Array], fails: Fail
         layer, potential = parts[0].layer, signals.potential(name)
         if not on_gpu or layer.static or layer.batch is not None:
             drive = signals.drive(name)
-            return layer_operation(graph, name, arrays, drive, potential, parts, tile=tile, fails=fails)
+            told = fails if fails_alone(bindings[0].plan, name) else None
+            return layer_operation(graph, name, arrays, drive, potential, parts, tile=tile, fails=told)
         kernel = unit_update(backend.device, parts, signals, name)
         if kernel is None:
             summed = InputSum(backend.device, parts, signals, name)

@@ -12,8 +12,10 @@ from petabatch.engine.backend import Operation
 from petabatch.engine.failure import OF_A_SLICE
 from petabatch.engine.signals import Signals
 from petabatch.engine.steppers.base import Stepper
-from petabatch.engine.steppers.layers import Fails, layer_operation
-from petabatch.errors import PartError
+from petabatch.engine.steppers.failing import Fails, fails_alone
+from petabatch.engine.steppers.layers import layer_operation
+from petabatch.engine.steppers.program.one_by_one import OneByOne
+from petabatch.errors import PartError, PetabatchError
 from petabatch.spec.parts import StepContext
 from petabatch.variable import Array
 
@@ -67,25 +69,31 @@ class _Some:
             self._whole[self._rows] = self.array
 
 
-class _OneByOne:
-    """The update of slices that fail alone, one by one: made where that of all has raised an error."""
+class _Input:
+    """What arrives at the layer in a step, gathered once: synapses with delays deliver each spike once."""
 
-    def __init__(self, arrays: Sequence[Array], updates: Sequence[Operation]) -> None:
-        """Take the arrays that an update changes, of all slices, and the update of each."""
-        self._arrays, self._before = arrays, [array.copy() for array in arrays]
-        self._updates = updates
+    def __init__(self, gathers: Sequence[Callable[[int], Sequence[Array]]], drives: Sequence[_Some]) -> None:
+        """Take what gathers the input of each slice, or the `drives` of all."""
+        self._gathers, self._arrived, self._there = gathers, [some.array for some in drives], False
 
-    def keep(self) -> None:
-        """Keep what the arrays hold before an update."""
-        for array, before in zip(self._arrays, self._before, strict=True):
-            before[...] = array
+    def begin(self) -> None:
+        """Begin a step."""
+        self._there = not self._gathers
 
-    def make(self, ctx: StepContext) -> None:
-        """Make the updates, from what was kept."""
-        for array, before in zip(self._arrays, self._before, strict=True):
-            array[...] = before
-        for number, update in zip(ctx.slices, self._updates, strict=True):
-            update(replace(ctx, slices=(number,)))
+    def of(self, step: int, place: slice) -> Sequence[Array]:
+        """Return a copy for the slices in a place: an update may change what it is given."""
+        return [arrived[place].copy() for arrived in self(step)]
+
+    def __call__(self, step: int) -> Sequence[Array]:
+        """Return an array for each buffer, of all slices."""
+        for place, gather in enumerate(() if self._there else self._gathers):
+            found = gather(step)
+            if not self._arrived:
+                self._arrived = [np.zeros((len(self._gathers), *one.shape[1:]), one.dtype) for one in found]
+            for arrived, (one,) in zip(self._arrived, found, strict=True):
+                arrived[place] = one
+        self._there = True
+        return self._arrived
 
 
 class _Update:
@@ -102,8 +110,7 @@ class _Update:
         )
         self._name, self._layer, self._mine = name, layer, mine
         self._loaded = [*(read | mine).values(), *drives]
-        self._gathers = [] if drives else [bound.signals.drive(name) for bound in bounds]
-        self._arrived = [some.array for some in drives]
+        self._input = _Input([] if drives else [bound.signals.drive(name) for bound in bounds], drives)
         numbers = tuple(bound.ctx.slices[0] for bound in bounds)
         self._slices = [bound.slices.start for bound in bounds]
         self._ctx = replace(first.ctx, slices=numbers, layer=name)
@@ -118,67 +125,59 @@ class _Update:
             tile = first.signals.tile(name)
             return layer_operation(graph, name, of, drive, potential(of), tile=tile, fails=fails)
 
-        several, tolerant = len(bounds) > 1, first.plan.tolerant
-        fails = steppers[0].fail if tolerant and not several else None
-        self._operate = operation(arrays, self._drive, fails)
+        several, alone = len(bounds) > 1, fails_alone(first.plan, name)
+        self._one_by_one: OneByOne | None = None
+        if several and alone:
+
+            def update(place: int, fails: Fails) -> Operation:
+                here = slice(place, place + 1)
+                cut = {key: array if key in network else array[here] for key, array in arrays.items()}
+                return operation(cut, partial(self._input.of, place=here), fails)
+
+            own = {key: some.array for key, some in mine.items()}
+            self._one_by_one = OneByOne(steppers, own, update)
+        given: Drive = self._input if self._one_by_one is None else partial(self._input.of, place=slice(None))
+        self._operate = operation(arrays, given, steppers[0].fail if alone and not several else None)
         # The last slice is sometimes updated alone as well, on copies.
         self._copies = {key: array[-1:].copy() for key, array in arrays.items()} if several else {}
         self._originals = {key: arrays[key][-1:] for key in self._copies}
         if self._copies:
-            self._alone = operation(self._copies, partial(self._drive_of, place=slice(-1, None)))
-        self._one_by_one: _OneByOne | None = None
-        if several and tolerant:
-            own, each = [some.array for some in mine.values()], []
-            for place, one in enumerate(steppers):
-                here = slice(place, place + 1)
-                cut = {key: array if key in network else array[here] for key, array in arrays.items()}
-                each.append(operation(cut, partial(self._drive_of, place=here), one.fail))
-            self._one_by_one = _OneByOne(own, each)
+            self._alone = operation(self._copies, partial(self._input.of, place=slice(-1, None)))
 
     def make(self, step: int) -> None:
         """Make the step; in steps 1, 2, 4, 8 ... see that the last slice does not depend on the others."""
         for some in self._loaded:
             some.load()
+        self._input.begin()
         ctx, compared = replace(self._ctx, step=step), self._copies and step & (step - 1) == 0
-        if compared:
-            for key, copy in self._copies.items():
-                copy[...] = self._originals[key]
-            compared = self._made_alone(replace(ctx, slices=ctx.slices[-1:]))
+        error = self._made_alone(replace(ctx, slices=ctx.slices[-1:])) if compared else None
         if self._one_by_one is not None:
             self._one_by_one.keep()
         try:
             self._operate(ctx)
-        except OF_A_SLICE as error:
+        except OF_A_SLICE as raised:
+            raised.slices = self._slices
             if self._one_by_one is None:
-                error.slices = self._slices
                 raise
-            self._one_by_one.make(ctx)
-            compared = False
-        if compared:
-            self._compare(ctx)
+            self._one_by_one.make(ctx, raised)
+        else:
+            if error is not None:  # which the last slice has alone, but not with others
+                raise error
+            if compared:
+                self._compare(ctx)
         for some in self._mine.values():
             some.store()
 
-    def _drive(self, step: int) -> Sequence[Array]:
-        """Return the layer's input, an array for each buffer."""
-        for place, gather in enumerate(self._gathers):
-            found = gather(step)
-            if not self._arrived:
-                self._arrived = [np.zeros((len(self._gathers), *one.shape[1:]), one.dtype) for one in found]
-            for arrived, (one,) in zip(self._arrived, found, strict=True):
-                arrived[place] = one
-        return self._arrived
-
-    def _drive_of(self, step: int, place: slice) -> Sequence[Array]:
-        return [arrived[place].copy() for arrived in self._drive(step)]
-
-    def _made_alone(self, ctx: StepContext) -> bool:
-        """Make the step of the copies; return False if that raises an error, as it will with the others."""
+    def _made_alone(self, ctx: StepContext) -> PetabatchError | None:
+        """Make the step of the last slice on copies; return the error that it raises."""
+        for key, copy in self._copies.items():
+            copy[...] = self._originals[key]
         try:
             self._alone(ctx)
-        except OF_A_SLICE:
-            return False
-        return True
+        except OF_A_SLICE as error:
+            error.slices = self._slices[-1:]
+            return error
+        return None
 
     def _compare(self, ctx: StepContext) -> None:
         """Raise PartError when an array of the last slice is another one alone."""

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from petabatch.connections import Conv, Identity
+from petabatch.connections import Conv, Identity, Sparse
 from petabatch.engine.engine import Engine
 from petabatch.errors import PartError
 from petabatch.layers import LCA, LeakyIntegrator, Sigmoid
@@ -23,6 +23,7 @@ from petabatch.spec.parts import DISPLAY, Layer, StepContext
 from petabatch.spec.rows import drawn_together
 from petabatch.spec.schedule import Every
 from petabatch.variable import LAYER_DIMS, Array, Variable
+from petabatch.weights import Uniform
 from support.networks import GivenWeights, images, lca_network, simulate
 from support.random_runs import on_ranks
 from support.recurrent import everything, in_groups, recurrent_network
@@ -252,3 +253,78 @@ def test_random_numbers_of_all_slices_are_those_of_row_functions() -> None:
     for name in layer.draws:
         seen[name] = drawn_together(layer, ctx, name)
         assert seen[name].tobytes() == arrays[f"layers/L/{name}"][[2, 0, 1]].tobytes()
+
+
+class Bounded(Adaptive):
+    """Neurons that change what they are given, and raise an error where V is beyond a bound."""
+
+    type: Literal["test_bounded"] = "test_bounded"  # type: ignore[assignment]
+    bound: float = np.inf
+
+    def update(self, ctx: StepContext, state: Any, drive: Any, previous: Array, activity: Array) -> None:
+        drive[0] *= 0.5
+        super().update(ctx, state, drive, previous, activity)
+        if abs(state["V"]).max() > self.bound:
+            raise ValueError("beyond the bound")
+
+
+def with_delays(batch: int, kernel: str = "auto", bound: float = np.inf) -> Network:
+    """Return a network with plug-ins that see spikes which are on their way for some steps."""
+    base = network(8, batch)
+    plug_in = Bounded(shape=base.layers["plug_in"].shape, bound=bound)
+    connections = {
+        **base.connections,
+        "sense": Wire(pre="x", post="plug_in", strength=0.8),
+        "late": Sparse(
+            pre="x",
+            post="plug_in",
+            number=9,
+            delays=Uniform(low=1.0, high=5.0),
+            init=Uniform(low=0.5, high=1.0),
+        ),
+    }
+    layers = {**base.layers, "plug_in": plug_in}
+    run = base.run.model_copy(update={"kernel": kernel})
+    return base.model_copy(update={"layers": layers, "connections": connections, "run": run})
+
+
+def test_what_is_on_its_way_arrives_once_whatever_is_updated_again() -> None:
+    _, found = in_groups(with_delays(5), 6)
+    assert abs(found["connections/late/pending"]).max() > 0
+    assert_equal(found, in_groups(with_delays(5), 1)[1])
+
+
+def test_slices_go_on_with_the_same_bits_where_the_update_of_another_raises() -> None:
+    _, sound = in_groups(with_delays(5), 6)
+    bound = 0.7 * float(abs(sound["layers/plug_in/V"]).max())
+    engine, found = in_groups(with_delays(5, bound=bound), 6, tolerant=True)
+    assert {number: one.step for number, one in engine.failures.items()} == {2: 13, 4: 14}  # of 18
+    assert all("beyond the bound" in one.why for one in engine.failures.values())
+    others = [number for number in range(5) if number not in engine.failures]
+    for key, values in sound.items():
+        mine = found[key]
+        if key.startswith("layers/"):
+            assert mine[others].tobytes() == values[others].tobytes(), key
+    alone = in_groups(with_delays(5, bound=bound), 1, tolerant=True)[0]
+    assert alone.failures == engine.failures
+
+
+class Company(Adaptive):
+    """Neurons that raise an error where there are others, or none."""
+
+    type: Literal["test_company"] = "test_company"  # type: ignore[assignment]
+    alone: bool = False
+
+    def update(self, ctx: StepContext, state: Any, drive: Any, previous: Array, activity: Array) -> None:
+        if (len(ctx.slices) == 1) == self.alone:
+            raise ValueError("bad company")
+        super().update(ctx, state, drive, previous, activity)
+
+
+@pytest.mark.parametrize("tolerant", [False, True])
+@pytest.mark.parametrize("alone", [False, True])
+def test_an_error_of_slices_only_with_others_or_only_alone_ends_the_run(alone: bool, tolerant: bool) -> None:
+    base = network(8, 5)
+    layers = {**base.layers, "plug_in": Company(shape=base.layers["plug_in"].shape, alone=alone)}
+    with pytest.raises(PartError, match="bad company"):
+        in_groups(base.model_copy(update={"layers": layers}), 6, tolerant=tolerant)
