@@ -73,7 +73,7 @@ def test_weights_between_split_layers_deliver_both_ways_and_learn(parts: dict[st
         "given": Clone(pre="seen", post="V3", of="up"),
     }
     layers = {"V2": code(shape=(18, 12, 6)), "V3": code(shape=(18, 12, 6)), "seen": Linear(shape=SHAPE)}
-    found = agrees(network(kernel, layers, connections, learn=True), parts, 1e-5)
+    found = agrees(network(kernel, layers, connections, learn=True), parts)
     learned = found["connections/up/weights"]
     assert not np.array_equal(learned[0], learned[-1])
     for name in layers:
@@ -94,7 +94,7 @@ def test_weights_learn_from_layers_that_are_split_otherwise_than_their_own(
         "clone_of_split": Clone(pre="seen", post="recon", of="dictionary", error="error", strength=0.1),
     }
     layers = {"seen": Linear(shape=SHAPE), "more": Linear(shape=SHAPE), "V2": code()}
-    found = agrees(network(kernel, layers, connections, learn=True), parts, 1e-5)
+    found = agrees(network(kernel, layers, connections, learn=True), parts)
     for name in ("whole", "into_split", "dictionary"):
         learned = found[f"connections/{name}/weights"]
         assert not np.array_equal(learned[0], learned[-1]), name

@@ -34,7 +34,7 @@ def test_tiles_with_fixed_weights_are_those_of_one_rank(
 
 @pytest.mark.parametrize("border", ["zero", "mirror", 0.5])
 @pytest.mark.parametrize(
-    ("run", "tolerance"), [({"kernel": "array"}, 1e-5), ({"precision": "float64"}, 1e-11)]
+    ("run", "tolerance"), [({"kernel": "array"}, 1e-6), ({"precision": "float64"}, 1e-11)]
 )
 def test_layers_one_by_one_have_tiles_too(run: dict[str, Any], tolerance: float, border: Any) -> None:
     network = lca_network(images(2, shape=(36, 24, 3)), displays=2, record=5, **run)
@@ -100,8 +100,8 @@ def test_rules_that_count_and_layers_that_gather_learn_as_on_one_rank() -> None:
     engine, recorded = simulate(network)
     tiles, state = of_ranks(split(network, rows=3))
     engine.collect()
-    assert_near(recorded, tiles, 1e-5)
-    assert_near(dict(engine.state.saved()), state, 1e-5)
+    assert_near(recorded, tiles, 1e-6)
+    assert_near(dict(engine.state.saved()), state, 1e-6)
 
 
 @pytest.mark.parametrize("border", ["mirror", 0.5])

@@ -38,7 +38,7 @@ from petabatch.spec.schedule import DISPLAY, STEP, Every
 from petabatch.variable import Array
 from petabatch.weights import L2, Gaussian, Uniform
 from support.networks import GivenImages, images
-from support.parts import agrees, assert_near, loop_with, of_ranks, split
+from support.parts import agrees, assert_near, in_float64, loop_with, of_ranks, split
 from support.programs import PeriodicImages, random_network
 from support.row_functions import Adaptive
 
@@ -152,7 +152,9 @@ def test_a_code_with_momentum_of_all_its_units_learns(parts: dict[str, int], ker
         "own": Conv(pre="F", post="made", patch=(6, 6), init=Gaussian(), normalize=L2(), learn=rule),
     }
     whole = loop_with(kernel, layers, connections)
-    found = agrees(whole, parts, 2e-5)
+    found = agrees(whole, parts, 2e-5)  # of its last steps, some double the rounding
+    if kernel == "array":
+        agrees(in_float64(whole), parts, 1e-12)
     assert "F" in build(split(whole, **parts)).tiling.layers
     assert found["layers/F/A"][-1].any()
     learned = found["connections/own/weights"]
@@ -241,7 +243,9 @@ def connected(kind: str, mode: str = "extra_shared") -> tuple[dict[str, Layer], 
 )
 def test_connections_that_tiles_cannot_make(kind: str, mode: str, parts: dict[str, int], kernel: str) -> None:
     whole = loop_with(kernel, *connected(kind, mode))
-    found = agrees(whole, parts, 1e-5)
+    found = agrees(whole, parts, 3e-6 if kind == "far" else 1e-6)  # sums over 38 rows of weights that learn
+    if (kind, kernel, parts) == ("far", "array", PARTS[0]):
+        agrees(in_float64(whole), parts, 1e-12)
     tiling = build(split(whole, **parts)).tiling
     assert any(tiling.repeated(name) for name in ("out", "in") if name in tiling.shares)
     for key, array in found.items():
@@ -280,7 +284,7 @@ def test_images_around_layers(parts: dict[str, int], far: bool, kernel: str) -> 
         layers |= {"overview": Linear(shape=(18, 12, 2))}
         connections["far"] = Conv(pre="around", post="overview", patch=(19, 1), init=Gaussian())
     whole = loop_with(kernel, layers, connections)
-    found = agrees(whole, parts, 1e-5)
+    found = agrees(whole, parts)
     assert ("around" in build(split(whole, **parts)).tiling.layers) != far
     for name in layers:
         assert found[f"layers/{name}/A"][-1].any(), name
@@ -317,7 +321,10 @@ def test_layers_are_reset_to_whole_ones_and_these_to_tiles(parts: dict[str, int]
         "b": Identity(pre="V1", post="F"),
         "c": Identity(pre="V1", post="cells"),
     }
-    found = agrees(loop_with(kernel, layers, connections), parts, 3e-6)  # of norms of activities
+    whole = loop_with(kernel, layers, connections)
+    found = agrees(whole, parts, 3e-6)  # of norms of activities
+    if kernel == "array":
+        agrees(in_float64(whole), parts, 1e-12)
     for name in layers:
         assert found[f"layers/{name}/A"][-1].any(), name
 
@@ -393,7 +400,7 @@ def random_split(seed: int, parts: int) -> Network | None:
 @pytest.mark.parametrize("rows", [2, 3])
 @pytest.mark.parametrize(
     ("run", "tolerance"),
-    [({"kernel": "array", "precision": "float64"}, 1e-9), ({"kernel": "auto"}, 1e-5)],
+    [({"kernel": "array", "precision": "float64"}, 1e-9), ({"kernel": "auto"}, 1e-6)],
     ids=["array", "auto"],
 )
 def test_random_networks(run: dict[str, Any], tolerance: float, rows: int) -> None:

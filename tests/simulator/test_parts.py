@@ -71,7 +71,7 @@ def assert_near(folder: Path, other: Path) -> None:
     for key in expected.files:
         if expected[key].dtype.kind == "f":
             scale = np.abs(expected[key]).max()
-            np.testing.assert_allclose(found[key], expected[key], rtol=0, atol=1e-4 * scale, err_msg=key)
+            np.testing.assert_allclose(found[key], expected[key], rtol=0, atol=1e-6 * scale, err_msg=key)
         else:
             np.testing.assert_array_equal(found[key], expected[key], err_msg=key)
 

@@ -25,6 +25,13 @@ def split(network: Network, **parts: int) -> Network:
     return network.model_copy(update={"parallel": Parallel.model_validate(parts)})
 
 
+def in_float64(network: Network) -> Network:
+    """Return a network in float64, in which parts agree to 1e-12 unless more than rounding differs."""
+    return network.model_copy(
+        update={"run": network.run.model_copy(update={"precision": "float64", "kernel": "array"})}
+    )
+
+
 def of_ranks(
     network: Network, ranks: int | None = None, threads: int | Sequence[int] = 1
 ) -> tuple[Recorded, Recorded]:
