@@ -174,6 +174,7 @@ class PointsFailed(PetabatchError):
     """A sweep is complete but for points that became NaN or raised an error; the others are whole."""
 
     exit_code = 4
+    on_all_ranks = True
 
 
 class StoppedEarly(PetabatchError):

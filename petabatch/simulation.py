@@ -304,7 +304,8 @@ def _resume(
         if comm.rank == 0:
             directory.clean()
         hint = f"to continue it, run its params with more `displays` and -s run.start_from={directory.path}"
-        problem = Problem("", f"this run is already done: it has reached step {engine.step}", hint=hint)
+        done = f"this run is already done: it has reached step {engine.step}"
+        problem = Problem("", done, found=failed.told, hint=hint)
         raise AlreadyDone(problem.render(str(directory.path)))
     with watch(_STOPPING if comm.rank == 0 and not quiet else "") as flag:
         session = RunSession(directory, loaded, engine, comm, claim, evaluation, failed)

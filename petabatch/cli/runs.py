@@ -60,12 +60,13 @@ def run(
         part = chunk_of(chunk)
         if force or extend:
             raise ArgumentError("--chunk", "jobs share a directory", "--force or --extend", "neither")
-        _refuse_failed(out, *run_chunk(file, wanted, out, part, threads=threads, mpi=mpi, quiet=quiet))
+        failed, what = run_chunk(file, wanted, out, part, threads=threads, mpi=mpi, quiet=quiet)
+        _refuse_failed(out, failed, what)
         return
     results = simulation.run_file(
         file, wanted, out, force=force, extend=extend, threads=threads, mpi=mpi, quiet=quiet
     )
-    _refuse_failed(out, results.failed, _kind(results))
+    _refuse_failed(out, results.failed, _kind(results), _again(out))
 
 
 @app.command()
@@ -106,7 +107,7 @@ def resume(
         changed_input=changed_input,
         retry_failed=retry_failed,
     )
-    _refuse_failed(folder, results.failed, _kind(results))
+    _refuse_failed(folder, results.failed, _kind(results), _again(folder))
 
 
 @app.command()
@@ -137,13 +138,20 @@ def _kind(results: Results) -> str:
     return "slice" if results.params["run"].get("pool") else "point"
 
 
-def _refuse_failed(folder: Path, failed: int, what: str) -> None:
+def _again(folder: Path) -> bool:
+    """Return whether what failed can be computed again: not in one batch."""
+    from petabatch.storage.directory import RunDirectory
+
+    return RunDirectory.open(folder).in_waves
+
+
+def _refuse_failed(folder: Path, failed: int, what: str, again: bool = True) -> None:
     """Raise PointsFailed where points of a sweep, or slices of a pool, have."""
     if failed:
+        retry = f"; `petabatch resume {folder} --retry-failed` makes them again" if again else ""
         raise PointsFailed(
             f"{folder}: {failed:,} {what}{'s' * (failed > 1)} failed\n"
-            f"    hint:     `petabatch info {folder}` says why; in waves and pools, "
-            f"`petabatch resume {folder} --retry-failed` makes them again"
+            f"    hint:     `petabatch info {folder}` says why{retry}"
         )
 
 

@@ -53,6 +53,12 @@ class FailedPoints:
         why = {str(n): points[n].why for n in sorted(points)[:_NAMED]}
         return {"points": {"failed": len(points), "why": why}} if points else {}
 
+    @property
+    def told(self) -> str:
+        """How many have failed; nothing where none did."""
+        count = len(self._points)
+        return f"{count:,} point{'s' * (count > 1)} failed" if count else ""
+
     def coordinates(self, slices: int) -> Sequence[Coordinate]:
         """Return the steps at which points failed, of each of `slices`; nothing where none did."""
         if not (points := self._points):

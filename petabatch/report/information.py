@@ -84,9 +84,11 @@ def describe(path: Path, now: datetime | None = None) -> str:
 
 
 def _unjoined(directory: RunDirectory) -> str:
-    """Return how many points of a sweep jobs have finished that are not joined."""
+    """Return how many points of a sweep, or slices of a pool, jobs have computed that are not joined."""
     rows = _rows(directory)
-    return f"jobs have finished {rows:,} points; `petabatch join` makes them readable" if rows else ""
+    return (
+        f"jobs have computed {rows:,} points or slices; `petabatch join` makes them readable" if rows else ""
+    )
 
 
 def _rows(directory: RunDirectory) -> int:

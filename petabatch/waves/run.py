@@ -143,8 +143,10 @@ def _compute(
 ) -> int:  # fmt: skip
     comm, session = team.comm, WavesSession(directory, plan, team, chunk or Chunk(), retry)
     if resumed and not comm.any(len(session.left.numbers) > 0) and _is_done(directory):
-        hint = "--retry-failed makes failed points again, --extend of `petabatch run` adds points"
-        problem = Problem("", "all points of this sweep are finished", hint=hint)
+        more = "" if plan.network.run.pool else ", --extend of `petabatch run` adds points"
+        problem = Problem(
+            "", f"all {plan.what}s are finished", hint=f"--retry-failed makes failed ones again{more}"
+        )
         raise AlreadyDone(problem.render(str(directory.path)))
     log_file = directory.log if chunk is None else session.path.with_suffix(".txt")
     with to_file(log_file, comm.rank if chunk is None else team.group.rank):

@@ -7,15 +7,18 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from petabatch.errors import ArgumentError, InputError, Problem
 from petabatch.network.possible_parts import AXES, Axis
 from petabatch.parallel.consistency import fingerprint
 from petabatch.spec.load import resolved
 from petabatch.spec.network import Network, Parallel
+from petabatch.version import __version__
+
+Time = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 _FREE = ("batch", "displays", "steps", "reduce", "threads", "wall_limit", "stuck_after")
 """Keys of `[run]` that a calibration does not depend on."""
@@ -27,7 +30,7 @@ class PartTimes:
 
     numbers: list[int]
     """All numbers of parts that are alike in this."""
-    measured: dict[int, float]
+    measured: Annotated[dict[int, Time], Field(min_length=1)]
     """What the steps of a part take of the time of the whole, by some of these numbers."""
 
     def at(self, parts: int) -> float:
@@ -49,23 +52,23 @@ class Calibration:
     """Hash of the params that its times depend on."""
     title: str
     threads: int
-    slices: list[list[float]]
+    slices: Annotated[list[Annotated[list[Time], Field(min_length=1)]], Field(min_length=1)]
     """Of a step of each slice, in each display: `[display][slice]`."""
-    image: float
+    image: Time
     """Of a slice in each display: showing an image, without waiting for it to be read."""
-    learning: float
+    learning: Time
     """Of a slice in each change of weights: the product of its activities."""
-    recording: float
+    recording: Time
     """Of a slice for each row that it records: probes and output."""
-    update: float
+    update: Time
     """Of an update of weights that all slices share, whatever their number."""
-    update_slice: float
+    update_slice: Time
     """What each slice adds to it: its part of the exact sum."""
-    event: float
+    event: Time
     """Of a meeting of all slices: starting lanes, and waiting for the last."""
-    addition: float
+    addition: Time
     """Of adding one byte of 64-bit integers."""
-    reduction: float | None
+    reduction: Time | None
     """Until an MPI reduction has started; None without mpi4py."""
     part_times: dict[Axis, list[PartTimes]]
     """Those of the steps of parts of a slice, as far as they were measured."""
@@ -99,11 +102,9 @@ def load(path: Path, network: Network, threads: int | None) -> Calibration:
     try:
         found = TypeAdapter(Calibration).validate_json(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, ValidationError) as error:
-        problem = Problem(
-            "", "this is not a calibration of this version", _reason(error),
-            "a file written by --calibration", "give the name of a new file, and this network is measured",
-        )  # fmt: skip
-        raise InputError(problem.render(str(path))) from error
+        raise _unusable(path, _reason(error)) from error
+    if (version := found.machine.get("petabatch", __version__)) != __version__:
+        raise _unusable(path, f"version {version}")
     expected = identify(network)
     if found.network != expected:
         raise ArgumentError(
@@ -122,6 +123,14 @@ def load(path: Path, network: Network, threads: int | None) -> Calibration:
             "give the name of a new file, or leave --threads away",
         )
     return found
+
+
+def _unusable(path: Path, found: str) -> InputError:
+    problem = Problem(
+        "", "this is not a calibration of this version", found,
+        "a file written by --calibration", "give the name of a new file, and this network is measured",
+    )  # fmt: skip
+    return InputError(problem.render(str(path)))
 
 
 def _reason(error: OSError | UnicodeDecodeError | ValidationError) -> str:

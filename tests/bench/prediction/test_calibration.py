@@ -196,6 +196,23 @@ def test_one_of_a_version_with_other_parts_is_refused(
         load(kept[1], network, None)
 
 
+@pytest.mark.parametrize(
+    ("changed", "found"),
+    [
+        ({"slices": []}, "slices: List should have at least 1 item"),
+        ({"slices": [[-1.0]]}, r"slices.0.0: .*greater than or equal to 0"),
+        ({"image": float("nan")}, "image: Input should be a finite number"),
+        ({"machine": {"petabatch": "0.0.1"}}, "version 0.0.1"),
+    ],
+)
+def test_a_damaged_one_or_that_of_another_version_is_refused(
+    changed: dict[str, object], found: str, network: Network, kept: tuple[Calibration, Path]
+) -> None:
+    kept[1].write_text(json.dumps(json.loads(kept[1].read_text()) | changed))
+    with pytest.raises(InputError, match=rf"(?s)of this version.*found: +{found}.*hint: .*a new file"):
+        load(kept[1], network, None)
+
+
 def test_it_says_why_it_cannot_be_kept(kept: tuple[Calibration, Path], tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be written"):
         replace(kept[0], title="").save(tmp_path / "nowhere" / "kept.json")
