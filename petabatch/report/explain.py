@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from petabatch.engine.image_sizes import nbytes_of_source, queues
-from petabatch.engine.lone_part import LonePart
 from petabatch.network.messages import Message, Messages, messages
 from petabatch.network.plan import Plan, multiply_adds
 from petabatch.network.shares import side, split_layers
@@ -116,6 +115,8 @@ def _parallel(plan: Plan) -> Iterator[str]:
     graph, ways = plan.graph, plan.graph.network.parallel.features
     if graph.network.parallel.parts == 1:
         return
+    from petabatch.engine.lone_part import LonePart  # which needs the compiler
+
     sent = messages(LonePart(plan, Serial()).features.plan.graph)
     if graph.network.parallel.rows > 1:
         yield from _tiles(plan, sent)
