@@ -127,4 +127,4 @@ def test_check_says_how_many_at_once_where_there_is_no_gpu(small: Path, petabatc
     settings = [f"-s{text}" for text in (*FROZEN, *POOL)]
     done = petabatch("check", small, *settings)
     assert done.returncode == 0, done.stderr
-    assert "7 slices, up to 7 at a time on a GPU, which wait for each other" in done.stdout
+    assert "7 slices, up to 7 at a time on a GPU, which wait for each other" in " ".join(done.stdout.split())
