@@ -20,7 +20,7 @@ from support.networks import GivenImages, images, lca_network
 from support.parts import agrees, of_ranks, split
 
 PARTS = [{"features": 2}, {"features": 3}, {"features": 2, "rows": 2}]
-KERNELS = ["dense", "lazy", "array"]
+KERNELS = ["dense", "lazy", pytest.param("array", marks=pytest.mark.long)]
 SHAPE = (18, 12, 12)
 
 

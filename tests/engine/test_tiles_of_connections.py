@@ -15,7 +15,7 @@ from petabatch.weights import L2, Constant, Gaussian
 from support.parts import agrees, loop_with, of_ranks, split
 
 PARTS = [{"rows": 2}, {"rows": 3}, {"features": 2, "rows": 2}]
-KERNELS = ["dense", "array"]
+KERNELS = ["dense", pytest.param("array", marks=pytest.mark.long)]
 
 
 @pytest.mark.parametrize("kernel", KERNELS)

@@ -43,7 +43,7 @@ from support.programs import PeriodicImages, random_network
 from support.row_functions import Adaptive
 
 PARTS = [{"rows": 2}, {"rows": 3}, {"features": 2, "rows": 2}]
-KERNELS = ["auto", "array"]
+KERNELS = ["auto", pytest.param("array", marks=pytest.mark.long)]
 FINE, CODE = (36, 24, 3), (18, 12, 12)
 
 

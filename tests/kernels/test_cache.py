@@ -31,6 +31,7 @@ def result(folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return [*done.stdout.split(), *(["damaged"] if "is damaged and is compiled again" in done.stderr else [])]
 
 
+@pytest.mark.long
 def test_a_damaged_kernel_is_compiled_again_with_a_warning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -77,6 +77,7 @@ def unordered(tree: ast.AST) -> list[str]:
     return found
 
 
+@pytest.mark.long
 def test_no_call_of_an_array_module_adds_up_by_atomic_operations() -> None:
     for text in ("xp.add.at(a, b, c)", "self.xp.bincount(a, weights=b)", "cupyx.scatter_add(a, b, c)"):
         assert unordered(ast.parse(text))

@@ -30,6 +30,7 @@ def test_the_optimum_is_reached(method: str, stride: int, signed: bool) -> None:
     assert one.energy(code) == pytest.approx(one.energy(one.solved()), rel=1e-6)
 
 
+@pytest.mark.long
 def test_both_are_several_times_faster_than_the_lca_at_its_usual_step() -> None:
     one = problem((12, 12, 1), 24, stride=2, threshold=0.3)
     step = 0.1 / one.curvature

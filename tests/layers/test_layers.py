@@ -106,6 +106,7 @@ def test_layer_follows_its_formula(layer: Layer, expected: np.ndarray) -> None:
 
 
 @pytest.mark.parametrize("kernel", ["auto", "array"])
+@pytest.mark.long
 def test_a_retina_spikes_with_its_probability_and_rests_after_a_spike(kernel: Any) -> None:
     """Units of input 1 have 0.25 in each step of 0.5 ms, then rest for 2 ms and recover over 1 ms."""
     unit = np.ones_like(X)

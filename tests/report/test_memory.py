@@ -130,6 +130,7 @@ def test_the_smallest_limit_of_all_control_groups_above_counts(
 
 
 @pytest.mark.parametrize("rows", [1, 8])
+@pytest.mark.long
 def test_a_large_image_takes_no_more_than_is_estimated(rows: int, tmp_path: Path) -> None:
     np.save(
         tmp_path / "image.npy", np.random.default_rng(1).normal(size=(2, 1536, 1536, 3)).astype(np.float32)

@@ -136,6 +136,7 @@ def test_runs_whose_slices_are_alike_have_none(small: Path) -> None:
     assert "\npoints " not in describe(small.parent / "plain")
 
 
+@pytest.mark.long
 def test_more_points_than_fit_are_an_error_that_says_how_many_do(
     small: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

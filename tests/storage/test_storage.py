@@ -252,6 +252,7 @@ def runs(draw: st.DrawFn) -> tuple[list[Stream], list[tuple[list[tuple[int, int]
 
 @settings(max_examples=25, deadline=None)
 @given(runs(), st.integers(1, 8))
+@pytest.mark.long
 def test_what_any_ranks_record_is_read_back_exactly_also_merged(
     run: tuple[list[Stream], list[tuple[list[tuple[int, int]], list[Record]]]], limit: int
 ) -> None:
@@ -614,6 +615,7 @@ def test_the_removal_of_old_segments_does_not_put_the_next_index_off(
     assert len(all_segments(directory)) <= 4
 
 
+@pytest.mark.long
 def test_a_kill_at_any_point_of_merging_leaves_a_readable_run(tmp_path: Path) -> None:
     def flushed(directory: RunDirectory) -> tuple[list[Record], list[Record]]:
         old = display(directory, 0) + display(directory, 1)

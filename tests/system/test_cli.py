@@ -274,6 +274,7 @@ SELDOM = ["output.flush=20 displays", "checkpoint.every=20 displays"]
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_memory_does_not_grow_with_the_length_of_a_run(small: Path) -> None:
     def peak(displays: int) -> int:
         code = (

@@ -84,6 +84,7 @@ def test_films_dictionary_and_codes_have_the_same_bits_on_any_ranks(
 
 
 @pytest.mark.mpi
+@pytest.mark.long
 def test_films_go_on_where_they_were_after_a_kill_on_other_ranks(movies: Path, petabatch: Command) -> None:
     held, gate = with_gate(movies / "movies.toml", 40)
     command = [BIN / "mpirun", "-n", "2", BIN / "petabatch", "run", held, "--out", "cut", "-q"]

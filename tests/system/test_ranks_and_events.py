@@ -48,6 +48,7 @@ def test_one_flipped_bit_on_one_rank_is_caught_at_the_next_check(small: Path, pe
     assert [int(path.stem[5:]) for path in steps] == [20, 30]
 
 
+@pytest.mark.long
 def test_sigusr1_to_one_rank_stops_all_and_they_resume_on_other_threads(
     small: Path, petabatch: Command
 ) -> None:

@@ -41,6 +41,7 @@ def refuse(self: ZCA, read: Any) -> ZCA:
 
 
 @pytest.mark.mpi
+@pytest.mark.long
 def test_a_run_on_two_ranks_that_is_killed_goes_on_with_the_same_bits_and_what_was_fitted(
     folder: Path, petabatch: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -110,7 +110,9 @@ def test_any_number_of_teams_gives_the_same_bits(
 
 
 @pytest.mark.mpi
-@pytest.mark.parametrize("settings", [SWEEP, POOL], ids=["waves", "pool"])
+@pytest.mark.parametrize(
+    "settings", [pytest.param(SWEEP, id="waves", marks=pytest.mark.long), pytest.param(POOL, id="pool")]
+)
 def test_points_fail_alone_at_the_step_of_a_single_rank(
     small: Path, petabatch: Command, settings: Sequence[str]
 ) -> None:

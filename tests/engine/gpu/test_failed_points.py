@@ -66,6 +66,7 @@ def test_they_fail_alone(small: Path, kernel: str, fit: int, monkeypatch: pytest
     assert found.tobytes() == before.tobytes()
 
 
+@pytest.mark.long
 def test_they_fail_alone_on_held_out_images(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = (
         *(SETTINGS[0], "run.displays=1", "run.display=20"),
