@@ -221,7 +221,7 @@ def predict(way: str, whole: Network, kept: Path, found: dict[str, float]) -> Pr
 
 
 def _takes(whole: Network, axis: Axis, parts: int) -> bool:
-    """Return whether slices can be split into so many parts."""
+    """Return whether slices can be split into this number of parts."""
     try:
         build(with_parts(whole, axis, parts))
     except ParamsError:

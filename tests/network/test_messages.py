@@ -25,7 +25,7 @@ from support.parts import loop_with, split
 from support.programs import random_network
 
 Kinds = Counter[tuple[str, int, int]]
-"""How often there is a message of a kind, of so many bytes, and with this period."""
+"""How often there is a message of a kind, with its bytes and its period."""
 
 
 def plan_of_part(network: Network) -> Plan:

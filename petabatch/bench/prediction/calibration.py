@@ -34,7 +34,7 @@ class PartTimes:
     """What the steps of a part take of the time of the whole, by some of these numbers."""
 
     def at(self, parts: int) -> float:
-        """Return what the steps of one of so many parts take of the time of the whole.
+        """Return what the steps of one of `parts` parts take of the time of the whole.
 
         A line in 1 / parts through what was measured: some of each step is the same on all ranks.
         """

@@ -16,7 +16,7 @@ def whole(network: Network) -> Network:
 
 
 def sample_size(network: Network, most: float) -> tuple[int, int]:
-    """Return how many slices, and steps of a display, have at most so many dense multiply-adds.
+    """Return how many slices, and steps of a display, have at most `most` dense multiply-adds.
 
     All slices where each has its own values; else fewer first, then fewer steps.
     """
