@@ -1,4 +1,4 @@
-"""Networks of which two ranks have some layers as a whole, beside parts of others."""
+"""Networks in which some layers cannot be split over two ranks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages of a step between ranks that share a slice: of which layers, and how many bytes.
+"""Messages of a step between ranks that share a slice: their layers, sizes and periods.
 
 They follow from the graph of one of these ranks, as its part of a slice is made by `arrivals.py`.
 """
@@ -63,7 +63,7 @@ def messages(graph: Graph) -> Messages:
 
 
 def _of_edge(graph: Graph, edge: Edge) -> Iterator[tuple[str, object, int]]:
-    """Yield the messages of a connection: of which kind, a key of what they carry, and its numbers."""
+    """Yield the kind, a key and the number of values of each message of a connection."""
     c, name, link = edge.connection, edge.name, edge.wiring.link
     pre, post = (graph.network.layers[layer].shape for layer in (c.pre, c.post))
     taken, made = graph.taken(name), graph.given(name)

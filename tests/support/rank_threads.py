@@ -55,7 +55,7 @@ class Meetings:
         self._mail: dict[tuple[int, int, int], queue.SimpleQueue[np.ndarray]] = {}
 
     def mail(self, sender: int, receiver: int, tag: int) -> queue.SimpleQueue[np.ndarray]:
-        """Return messages on their way; one and the same queue for both ranks, whoever comes first."""
+        """Return the queue of pending messages; both ranks get the same one."""
         return self._mail.setdefault((sender, receiver, tag), queue.SimpleQueue())
 
     def fail(self) -> None:

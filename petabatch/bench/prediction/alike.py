@@ -1,4 +1,4 @@
-"""Numbers of parts of a slice for which the same is whole on each rank."""
+"""Numbers of parts of a slice with the same layers and connections replicated on each rank."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from petabatch.spec.parts import Wiring
 
 
 def alike(network: Network, axis: Axis, wirings: Mapping[str, Wiring]) -> list[list[int]]:
-    """Return the numbers of parts of features or rows, in groups of which the same layers are split.
+    """Return the numbers of parts of features or rows, in groups that split the same layers.
 
     And, of rows, the same connections are made by tiles. Numbers and groups are in ascending order.
     """

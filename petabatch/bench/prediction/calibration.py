@@ -26,7 +26,7 @@ _FREE = ("batch", "displays", "steps", "reduce", "threads", "wall_limit", "stuck
 
 @dataclass(frozen=True)
 class PartTimes:
-    """Steps of the parts of a slice, for numbers of parts for which the same is whole on each rank."""
+    """Step times of parts of a slice, for numbers of parts that split the same layers."""
 
     numbers: list[int]
     """All numbers of parts that are alike in this."""
