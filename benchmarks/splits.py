@@ -6,9 +6,9 @@
 As root, on Linux: hosts are network namespaces (tests/support/hosts.py), with one rank and one thread each;
 `memory` is shared memory, without them. W3, params/two_layer.toml, and networks in which some layers are
 replicated on both ranks (`uneven`, `spiking`) have a batch of two; an image of 1024 x 1024 or (`large`, by
-rows alone) 4096 x 4096 is alone; weights are fixed. Each case is run on one rank with one thread and with two,
-then on two ranks with its batch, its features and its rows split, as far as that can be. Displays after the
-first are timed, in turns.
+rows alone) 4096 x 4096 is alone; weights are fixed. Each case is run on one rank with one thread and with
+two, then on two ranks with its batch, its features and its rows split, as far as that can be. Displays after
+the first are timed, in turns.
 
 Processor time is that of the busiest rank, without what it spends in messages of steps. On a machine that
 others use, too, it says what an idle one would take without messages: compare it with the prediction of what
