@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from petabatch.network.graph import Edge, Graph
 from petabatch.network.operations import (
+    ALWAYS,
     Carry,
     Compare,
     Crop,
@@ -57,6 +58,7 @@ class Arrivals:
     def of(self, edge: Edge, when: When) -> tuple[Source, list[Operation]]:
         """Return what an update reads of an edge, and the operations that must come before it."""
         c, graph, name = edge.connection, self.graph, edge.name
+        when = ALWAYS if name in graph.delayed else when
         seen, shape = Source(f"layers/{c.pre}/{c.carries}", edge.lookback), self.layers[c.pre].shape
         rows, features = graph.tiling.shares.get(name, ALL), graph.shares.get(name, ALL)
         if features.gathers and c.operation == "sparse":

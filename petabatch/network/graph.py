@@ -145,6 +145,16 @@ class Graph:
         return found
 
     @cached_property
+    def delayed(self) -> frozenset[str]:
+        """Connections whose synapses have delays, and send in each step, also in those the layer skips."""
+        connections, layers = self.network.connections, self.network.layers
+        return frozenset(
+            name
+            for name, one in self.synapses.items()
+            if one.delayed and layers[connections[name].post].every.count
+        )
+
+    @cached_property
     def variables(self) -> dict[str, Variable]:
         """Every array of the network, by its key, as `layers/V1/V`; a plan adds those of its stepper."""
         layers = self.network.layers

@@ -87,13 +87,15 @@ def layer_operation(
     parts = parts or [Part(layer)]
     history = History(arrays[f"layers/{name}/A"])
     state = owned(arrays, f"layers/{name}")
+    delayed = any(edge.name in graph.delayed for edge in graph.edges[name])
     states = [one.of(state) for one in parts]
 
     def operate(ctx: StepContext) -> None:
-        if not layer.due(ctx.step, ctx.display):
+        due = layer.due(ctx.step, ctx.display)
+        arrived = drive(ctx.step) if (due or delayed) and not layer.static else ()
+        if not due:
             history.stand(ctx.step)
             return
-        arrived = () if layer.static else drive(ctx.step)
         previous, activity = history.at(ctx.step - 1), history.at(ctx.step)
         resets = layer.resets(ctx.step, ctx.display)
         to = potential(ctx.step) if resets else None

@@ -9,11 +9,12 @@ import pytest
 
 from petabatch.connections import Sparse
 from petabatch.connections.wirings import Profile
-from petabatch.layers import Constant, Neurons
+from petabatch.layers import Constant, Linear, Neurons
 from petabatch.network.build import build
 from petabatch.network.gpu_costs import gpu_costs
 from petabatch.network.plan import schedule
 from petabatch.spec.network import LayerOutput, Network, Output, Run
+from petabatch.spec.schedule import Every
 from petabatch.spec.sweep import Sweep
 from petabatch.weight_mode import WeightMode
 from petabatch.weights import Gaussian, Uniform
@@ -65,6 +66,17 @@ def test_what_synapses_carry_is_that_of_the_cpu(keys: dict[str, Any]) -> None:
 @pytest.mark.parametrize("mode", ["extra_shared", "shared", "non_shared", "extra_non_shared"])
 def test_each_mode_agrees(mode: WeightMode) -> None:
     assert_agree(network(mode, **DELAYS, probability=0.2 if "non" in mode else 1.0), EmulatedGpu())
+
+
+def test_a_layer_that_skips_steps_sees_in_its_own_what_arrives_in_them() -> None:
+    base = network(**DELAYS)
+    seen = Linear(shape=SHAPE, every=Every(5, "steps"), offset=2)
+    late = Sparse(
+        pre="n", post="seen", probability=0.2, mode="non_shared", init=Gaussian(deviation=0.2), **DELAYS
+    )
+    update = {"layers": {**base.layers, "seen": seen}, "connections": {**base.connections, "late": late}}
+    engine = assert_agree(base.model_copy(update=update), EmulatedGpu())
+    assert engine.state.arrays["layers/seen/A"].any()
 
 
 def test_seeds_of_a_sweep_have_synapses_of_their_own_where_windows_take_turns() -> None:

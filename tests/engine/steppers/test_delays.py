@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
 
 from petabatch import in_memory
-from petabatch.connections import Sparse
+from petabatch.connections import Identity, Sparse
 from petabatch.connections.wirings import Profile
 from petabatch.engine.engine import Engine
 from petabatch.layers import Constant, Linear, Neurons
 from petabatch.network.build import build
 from petabatch.network.plan import schedule
 from petabatch.parallel.comm import Comm, Serial
+from petabatch.spec.compiled import CompiledRule, NotSuitable
 from petabatch.spec.network import LayerOutput, Network, Output, Run
-from petabatch.spec.schedule import DISPLAY
+from petabatch.spec.schedule import DISPLAY, Every
 from petabatch.spec.sweep import Sweep
 from petabatch.weights import Gaussian, Uniform
 from support.pools import pooled
@@ -154,6 +155,51 @@ def test_what_is_under_way_arrives_whether_the_layer_is_recorded_in_each_step_or
     found = seldom.recorded["layers/seen/A"]
     assert np.abs(found).max() > 0
     np.testing.assert_array_equal(found[-1], each.recorded["layers/seen/A"][-1])
+
+
+class Interpreted(Linear):
+    """A layer that programs leave to the interpreter."""
+
+    type: Literal["test_delays_interpreted"] = "test_delays_interpreted"  # type: ignore[assignment]
+
+    def compiled_rule(self) -> CompiledRule:
+        """Raise NotSuitable."""
+        raise NotSuitable("it is a plug-in")
+
+
+class Wire(Identity):
+    """A connection that programs leave to the interpreter."""
+
+    type: Literal["test_delays_wire"] = "test_delays_wire"  # type: ignore[assignment]
+
+    @property
+    def operation(self) -> Any:
+        return "other"
+
+
+@pytest.mark.parametrize("mode", ["non_shared", "extra_non_shared"])
+@pytest.mark.parametrize("kernel", ["auto", "array"])
+@pytest.mark.parametrize(
+    ("layer", "beside"), [(Linear, Identity), (Interpreted, Identity), (Interpreted, Wire)]
+)
+def test_a_layer_that_skips_steps_sees_in_its_own_what_arrives_in_them(
+    mode: Any, kernel: str, layer: type[Linear], beside: type[Identity]
+) -> None:
+    def seen(every: int) -> np.ndarray:
+        net = network(mode, run={"kernel": kernel})
+        own = layer(shape=SHAPE, every=Every(every, "steps"), offset=2)
+        late = Sparse(
+            pre="n", post="seen", probability=0.3, mode=mode, delays=DELAYS, init=Gaussian(deviation=0.2)
+        )
+        connections = {**net.connections, "late": late, "beside": beside(pre="n", post="seen", delay=1)}
+        output = Output(layers={"seen": LayerOutput(every=1)})
+        update = {"layers": {**net.layers, "seen": own}, "connections": connections, "output": output}
+        return np.asarray(in_memory.run(net.model_copy(update=update)).recorded["layers/seen/A"])
+
+    each, some = seen(1), seen(5)
+    assert np.abs(each).max() > 0.2
+    np.testing.assert_array_equal(some[2::5], each[2::5])
+    np.testing.assert_array_equal(some[3::5], some[2::5][: len(some[3::5])])
 
 
 @pytest.mark.parametrize(
