@@ -7,12 +7,11 @@ from collections.abc import Collection, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import numpy as np
-
 from petabatch import results
 from petabatch.errors import FormatError, RunDirectoryError, StorageError, printable
 from petabatch.report.dead_features import dead_features
-from petabatch.report.lines import LABEL, field, finished_of, table, wrapped
+from petabatch.report.lines import LABEL, field, finished_of, wrapped
+from petabatch.report.points import failed_points, last_values, points_table
 from petabatch.report.times import rank_times, spent
 from petabatch.sizes import size_text
 from petabatch.storage.checkpoint import checkpoint_steps
@@ -23,13 +22,10 @@ from petabatch.storage.files import PARTS, RUN_FILE
 from petabatch.storage.gaps import steps_text
 from petabatch.storage.ledger import files_of, read
 from petabatch.storage.verify import file_states
+from petabatch.storage.wave import waves_of
 
-_MOST_POINTS = 40
-"""Rows of the table of points."""
 _READ_AT_MOST = 1 << 28
 """Bytes that are read to find damaged files, which takes a tenth of a second."""
-_MOST_FAILED = 10
-"""Points that failed that are named."""
 _LONE = (
     f"the data: {{}} segment{{}} of the folder {PARTS}/ beside run.h5; to copy a run as one file, use "
     "`petabatch merge`"
@@ -145,9 +141,11 @@ def _run(run: results.Results, running: bool | None, now: datetime | None = None
     libraries = [" ".join(library) for library in about["libraries"].items()]
     yield from field("libraries", ", ".join([*libraries, *about["blas"]]))
     yield from field("command", about["command"])
-    yield from _failed(run)
-    yield from _probes(run)
-    yield from _points(run)  # after the probes: in the report, what is indented below a table belongs to it
+    yield from failed_points(run)
+    yield from last_values(run)
+    yield from points_table(
+        run
+    )  # after the probes: in the report, what is indented below a table belongs to it
     for dead in dead_features(run):
         yield from field("dead features", dead)
 
@@ -209,69 +207,6 @@ def _times(run: results.Results, running: bool | None, now: datetime | None) -> 
     yield from rank_times(run)
 
 
-def _values(run: results.Results, slice: int) -> str:
-    """Return what tells a point from others, or a slice of a pool."""
-    values = [f"{name} {column[slice]:.6g}" for name, column in run.differing.items()]
-    return ", ".join(values) or f"slice {run.coordinates['slice'][slice]}"
-
-
-def _failed(run: results.Results) -> Iterator[str]:
-    """Yield the first points that failed, with the step and the reason."""
-    reasons = list(run.attributes.get("points", {}).get("why", {}).items())[:_MOST_FAILED]
-    for number, why in reasons:
-        points = run.coordinates["point" if "point" in run.coordinates else "slice"]
-        slice = int(np.flatnonzero(points == int(number))[0])
-        yield from field("failed", f"{_values(run, slice)}: step {run.coordinates['failed'][slice]}: {why}")
-    if run.failed > len(reasons):
-        text = "; the coordinate `failed` has the steps of all"
-        yield from field("failed", f"{run.failed - len(reasons):,} more{text}")
-
-
-def _probes(run: results.Results) -> Iterator[str]:
-    """Yield the last values of all probes, means over the slices that did not fail."""
-    found: dict[tuple[str, int], list[str]] = {}
-    for name in run:
-        folder, _, rest = name.partition("/")
-        series = run[name]
-        if folder == "probes" and 0 not in series.shape and not series.missing:
-            probe, _, quantity = rest.rpartition("/")
-            last = series[-1]
-            value = float((last if np.isnan(last).all() else last[~np.isnan(last)]).mean())
-            found.setdefault((probe, int(series.steps[-1])), []).append(f"{quantity} {value:.6g}")
-    for (probe, step), values in found.items():
-        yield from field(f"  {probe}", f"{', '.join(values)} at step {step}")
-
-
-def _points(run: results.Results) -> Iterator[str]:
-    """Yield the table of what slices differ in, with the last energy and active fraction of each point."""
-    columns = run.differing
-    if not columns:
-        return
-    rows: dict[tuple[float, ...], list[int]] = {}
-    for number, values in enumerate(zip(*columns.values(), strict=True)):
-        rows.setdefault(values, []).append(number)
-    measured = {}
-    for quantity, title in (("total", ""), ("fraction", "active")):
-        for name in run:
-            series = run[name]
-            if (
-                name.startswith("probes/")
-                and name.endswith(f"/{quantity}")
-                and len(series)
-                and not series.missing
-            ):
-                measured[title or name.split("/")[1]] = series[-1]
-                break
-    lines = [(*columns, "slices", *measured)]
-    for values, numbers in list(rows.items())[:_MOST_POINTS]:
-        found = (f"{one[numbers].mean():.6g}" for one in measured.values())
-        lines.append((*(f"{value:.6g}" for value in values), f"{len(numbers)}", *found))
-    yield f"points             {len(rows)}" + (
-        f", of which the first {_MOST_POINTS}" if len(rows) > _MOST_POINTS else ""
-    )
-    yield from table(lines)
-
-
 def _recorded(run: results.Results) -> Iterator[str]:
     yield "recorded"
     for name in run:
@@ -313,7 +248,9 @@ def _files(directory: RunDirectory, bad: Collection[int | None]) -> Iterator[str
     parts = ", ".join(f"{name} {size_text(sizes[name])}" for name in largest if sizes[name] >= 1 << 10)
     yield from field("size on disk", f"{size_text(sum(sizes.values()))}: {parts}")
     steps = [f"{step} (damaged)" if step in bad else str(step) for step in checkpoint_steps(directory)]
-    yield from field("checkpoints", f"at steps {', '.join(steps)}" if steps else "none")
+    waves = len(waves_of(directory.path))
+    inside = f"{waves}, of {'waves' if waves > 1 else 'a wave'} under way" if waves else "none"
+    yield from field("checkpoints", f"at steps {', '.join(steps)}" if steps else inside)
 
 
 def _date(text: str) -> str:

@@ -11,6 +11,7 @@ import pytest
 
 from petabatch import results, simulation
 from petabatch.errors import StoppedEarly
+from petabatch.report.information import describe
 from petabatch.storage import wave
 from petabatch.storage.wave import SavedWave
 from petabatch.waves import checkpoints, compute, session
@@ -90,8 +91,10 @@ def test_a_killed_wave_goes_on_from_its_checkpoint(
     small: Path, monkeypatch: pytest.MonkeyPatch, count: int, step: int
 ) -> None:
     file = killed(small, monkeypatch, count, *SWEEP)
+    assert "checkpoints        1, of a wave under way\n" in describe(small.parent / "waves") + "\n"
     steps = steps_gone_on_from(monkeypatch)
     run = simulation.resume(small.parent / "waves", mpi=False, quiet=True)
+    assert "checkpoints        none\n" in describe(small.parent / "waves") + "\n"
     assert steps == [step]
     assert not file.exists()
     assert_same(recorded(run), recorded(start(small, "whole", *SWEEP)))
