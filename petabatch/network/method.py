@@ -16,6 +16,7 @@ or the number of threads and ranks, takes part.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -122,7 +123,11 @@ class Method:
                 text += f"; on threads beyond one for each slice, side by side: {', '.join(labels)}"
             for layer, reason in self.program.interpreted.items():
                 text += f"; {layer} is interpreted step by step, because {reason}"
-            joined = [one.label.partition(" ")[2] for one in self.program.joined]
+            # Without how a layer is padded, and how many steps ago it was made.
+            found = (
+                re.match(r"(sums of )?[^\s\[]+", one.label.partition(" ")[2]) for one in self.program.joined
+            )
+            joined = dict.fromkeys(match[0] for match in found if match)
             text += f"; exchanged between ranks in each step: {', '.join(joined)}" if joined else ""
         for layer, reason in self.unfollowed.items():
             text += f"; the time scale of {layer} is adapted in the interpreter, because {reason}"
