@@ -16,7 +16,7 @@ from petabatch.kernels.array import ArrayKernels
 from petabatch.spec.model import Count, Flag, Fraction, NonNegative, OneOf, Part, Positive
 from petabatch.spec.parts import Connection, Layer, Operation, Wiring
 from petabatch.spec.paths import FilePath
-from petabatch.spec.synapses import Drawn, Ends, Synapses
+from petabatch.spec.synapses import LONGEST, Drawn, Ends, Synapses
 from petabatch.spec.weights import Initial
 from petabatch.variable import Array, Border
 from petabatch.weight_mode import WeightMode, for_each_slice, over_positions, over_slices
@@ -249,9 +249,10 @@ class Sparse(Connection):
                 late = late + self.delays.weights((len(order),), rng)
             elif self.delays is not None:
                 late = late + self.delays
-            if self.speed is not None:
-                late = late + distances(ends, pre, post, self.periodic) / self.speed
-            delays = np.floor(late / dt + 0.5).astype(np.int32)
+            with np.errstate(over="ignore"):
+                if self.speed is not None:
+                    late = late + distances(ends, pre, post, self.periodic) / self.speed
+                delays = np.minimum(np.floor(late / dt + 0.5), LONGEST + 1).astype(np.int32)
         return Drawn(starts, post.astype(np.int32), weights, delays)
 
     @property
@@ -285,5 +286,5 @@ class Sparse(Connection):
 
 
 def _steps(time: float, dt: float) -> int:
-    """Return how many steps a time is, rounded to the nearest."""
-    return int(np.floor(time / dt + 0.5))
+    """Return how many steps a time is, rounded to the nearest; more than `LONGEST` are too many."""
+    return int(min(np.floor(time / dt + 0.5), LONGEST + 1))

@@ -194,7 +194,5 @@ class Lane:
 
     def _rest(self, first: int, last: int) -> None:
         """Let steps first+1 .. last be like `first`."""
-        for history in self.signals.histories.values():
-            for step in range(first + 1, min(last, first + history.length) + 1):
-                history.stand(step)
+        self.signals.rest(first, last)
         self.stepper.rest(self.recorder, first, last)

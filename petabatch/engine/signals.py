@@ -49,6 +49,7 @@ class Signals:
         self.tag = tag
         self.graph, self.kernels, self.arrays = graph, kernels, arrays
         self.margins, self.features = margins, features
+        self._arrivals: dict[str, Callable[[int], Array]] = {}
 
     @lazy_property
     def histories(self) -> dict[str, History]:
@@ -77,6 +78,29 @@ class Signals:
 
         return gather
 
+    def skip(self, layer: str) -> Callable[[int], None]:
+        """Return the function of the step that advances synapses with delays where the layer is not due."""
+        delayed = [self.arrival(edge) for edge in self.graph.edges[layer] if edge.name in self.graph.delayed]
+
+        def skip(step: int) -> None:
+            for arrival in delayed:
+                arrival(step)
+
+        return skip
+
+    def rest(self, first: int, last: int) -> None:
+        """Let the activity of steps first+1 .. last be that of `first`; synapses with delays deliver it."""
+        for history in self.histories.values():
+            for step in range(first + 1, min(last, first + history.length) + 1):
+                history.stand(step)
+        for name, synapses in self.graph.synapses.items():
+            if name not in self.graph.delayed:
+                continue
+            edges = self.graph.edges[self.graph.network.connections[name].post]
+            (arrival,) = (self.arrival(edge) for edge in edges if edge.name == name)
+            for step in range(max(first, last - synapses.longest - 1) + 1, last + 1):
+                arrival(step)  # of earlier steps, nothing is left
+
     def through(self, connection: str, activity: Array) -> Array:
         """Return what a connection would deliver of this activity, with its present weights."""
         via = self.graph.network.connections[connection]
@@ -100,7 +124,12 @@ class Signals:
                 sums[kind] += values
 
     def arrival(self, edge: Edge) -> Callable[[int], Array]:
-        """Return the function of the step that gives what an edge delivers."""
+        """Return the function of the step that gives what an edge delivers; the same at each call."""
+        if edge.name not in self._arrivals:
+            self._arrivals[edge.name] = self._arrival(edge)
+        return self._arrivals[edge.name]
+
+    def _arrival(self, edge: Edge) -> Callable[[int], Array]:
         connection, wiring = edge.connection, edge.wiring
         history, pre = self.histories[connection.pre], connection.pre
 

@@ -41,6 +41,7 @@ from petabatch.network.tiles import check_tiles, find_tiling, of_tile
 from petabatch.network.until import check_until
 from petabatch.spec.network import Network
 from petabatch.spec.parts import Connection, Layer, Wiring
+from petabatch.spec.synapses import LONGEST
 from petabatch.weight_mode import for_each_slice, over_slices
 
 
@@ -142,6 +143,9 @@ def check_synapses(graph: Graph) -> list[Problem]:
                     + ('; mode = "extra_non_shared" joins all units' if ends.positions > 1 else ""),
                 )
             )
+        if synapses.longest > LONGEST:
+            text, found = "the delays are too long", f"{synapses.longest:,} steps or more"
+            problems.append(Problem(f"connections.{name}", text, found, f"at most {LONGEST:,} steps"))
         if over_slices(synapses.mode) and len(values := synaptic_values(graph.network, name)) > 1:
             path = next(path for path, value in values[0].items() if value != values[1][path])
             problems.append(

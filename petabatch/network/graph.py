@@ -146,13 +146,13 @@ class Graph:
 
     @cached_property
     def delayed(self) -> frozenset[str]:
-        """Connections whose synapses have delays, and send in each step, also in those the layer skips."""
-        connections, layers = self.network.connections, self.network.layers
-        return frozenset(
-            name
-            for name, one in self.synapses.items()
-            if one.delayed and layers[connections[name].post].every.count
-        )
+        """Connections whose synapses have delays; they are advanced in steps that the post layer skips, too.
+
+        Without those to layers that are never updated or take no input.
+        """
+        takes = {name for name, one in self.network.layers.items() if one.every.count and not one.static}
+        late = {name for name, one in self.synapses.items() if one.delayed}
+        return frozenset(edge.name for post in takes for edge in self.edges[post] if edge.name in late)
 
     @cached_property
     def variables(self) -> dict[str, Variable]:

@@ -55,8 +55,9 @@ def messages(graph: Graph) -> Messages:
         if layer.static or period == 0:
             continue
         for edge in edges:
+            steps = 1 if edge.name in graph.delayed else period
             for kind, once, numbers in _of_edge(graph, edge):
-                found[kind].setdefault((once, period), Message(itemsize * numbers, period))
+                found[kind].setdefault((once, steps), Message(itemsize * numbers, steps))
         if post in graph.tiling.layers and _sums_norms(graph, post):
             found["gathered_rows"][post] = Message(_NORMS, period)
     return Messages(**{kind: tuple(ones.values()) for kind, ones in found.items()})

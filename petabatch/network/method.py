@@ -123,12 +123,11 @@ class Method:
                 text += f"; on threads beyond one for each slice, side by side: {', '.join(labels)}"
             for layer, reason in self.program.interpreted.items():
                 text += f"; {layer} is interpreted step by step, because {reason}"
-            # Without how a layer is padded, and how many steps ago it was made.
-            found = (
-                re.match(r"(sums of )?[^\s\[]+", one.label.partition(" ")[2]) for one in self.program.joined
-            )
+            # Their keys without the padding and the lookback.
+            keys = (one.label.partition(" ")[2].removeprefix("layers/") for one in self.program.joined)
+            found = (re.match(r"(sums of )?[^\s\[,]+", key.replace("/", ".")) for key in keys)
             joined = dict.fromkeys(match[0] for match in found if match)
-            text += f"; exchanged between ranks in each step: {', '.join(joined)}" if joined else ""
+            text += f"; exchanged between ranks: {', '.join(joined)}" if joined else ""
         for layer, reason in self.unfollowed.items():
             text += f"; the time scale of {layer} is adapted in the interpreter, because {reason}"
         return text

@@ -36,7 +36,7 @@ def windows(graph: Graph, rules: Mapping[str, CompiledRule], measured: Collectio
     kept |= set(measured)
     controllers = [layer.controller for layer in layers.values() if layer.controller is not None]
     kept |= {read for one in controllers for read in graph.network.probes[one.energy].layers()}
-    kept |= {graph.network.connections[name].post for name in graph.delayed}  # what is under way has state
+    kept |= {graph.network.connections[name].post for name in graph.delayed}  # pending spikes are state
     followers: dict[str, list[tuple[str, int]]] = {name: [] for name in layers}
     for post, edges in graph.edges.items():
         for edge in edges:

@@ -143,9 +143,8 @@ def _run(run: results.Results, running: bool | None, now: datetime | None = None
     yield from field("command", about["command"])
     yield from failed_points(run)
     yield from last_values(run)
-    yield from points_table(
-        run
-    )  # after the probes: in the report, what is indented below a table belongs to it
+    # After the probes: in the report, what is indented below a table belongs to it.
+    yield from points_table(run)
     for dead in dead_features(run):
         yield from field("dead features", dead)
 
@@ -249,7 +248,7 @@ def _files(directory: RunDirectory, bad: Collection[int | None]) -> Iterator[str
     yield from field("size on disk", f"{size_text(sum(sizes.values()))}: {parts}")
     steps = [f"{step} (damaged)" if step in bad else str(step) for step in checkpoint_steps(directory)]
     waves = len(waves_of(directory.path))
-    inside = f"{waves}, of {'waves' if waves > 1 else 'a wave'} under way" if waves else "none"
+    inside = f"{waves}, for {'waves' if waves > 1 else 'a wave'} in progress" if waves else "none"
     yield from field("checkpoints", f"at steps {', '.join(steps)}" if steps else inside)
 
 

@@ -1,4 +1,4 @@
-"""Points of a run in the page about it: those that failed, and last values of probes."""
+"""Points of a run on its information page: those that failed, and last values of probes."""
 
 from __future__ import annotations
 

@@ -97,7 +97,9 @@ def _path(loc: Sequence[str | int], model: type[BaseModel], data: Any, kind: str
 
 
 def _problem(path: _Path, details: list[ErrorDetails], model: type[BaseModel], data: Any) -> Problem:
-    detail = next(filter(_own_error, details), details[0])  # of several ways to read a value
+    # Of several ways to read a value, that of a number beyond its limits: it is a number.
+    limited = (one for one in details if one["type"] in _LIMITS)
+    detail = next(limited, None) or next(filter(_own_error, details), details[0])
     kind, context = detail["type"], detail.get("ctx", {})
     table: Any = None
     annotation: Any = model
@@ -134,6 +136,9 @@ def _problem(path: _Path, details: list[ErrorDetails], model: type[BaseModel], d
         wanted = describe_type(annotation)
         expected = wanted + limit if wanted == "an array" else wanted
         return Problem(key, "the array has the wrong length", found, expected)
+    if kind == "not_a_table" and " or " in (either := describe_type(annotation)):
+        hint = str(context.get("hint", ""))
+        return Problem(key, f"{subject} has the wrong type", str(context.get("got", found)), either, hint)
     if _own_error(detail):
         return Problem(
             key,
@@ -144,7 +149,7 @@ def _problem(path: _Path, details: list[ErrorDetails], model: type[BaseModel], d
         )
     if kind in ("value_error", "assertion_error"):  # of a plug-in's validator
         return Problem(key, str(context["error"]), "" if isinstance(detail["input"], dict) else found)
-    if len(details) == 1 and kind in _LIMITS:
+    if kind in _LIMITS:
         return Problem(key, f"{subject} is out of range", found, _LIMITS[kind].format(**context))
     if kind == "literal_error":
         choices = [choice.strip(" '") for choice in str(context["expected"]).replace(" or ", ",").split(",")]

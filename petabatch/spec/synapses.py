@@ -11,6 +11,9 @@ from petabatch import weight_mode
 from petabatch.spec.weights import Initial
 from petabatch.variable import Variable
 
+LONGEST = 2**31 - 2
+"""Maximum delay of a synapse in steps."""
+
 
 class Ends(NamedTuple):
     """The units that synapses join."""

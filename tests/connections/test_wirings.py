@@ -146,4 +146,9 @@ def test_mistakes_are_explained() -> None:
     assert "no delays with a limit" in wrong(delays=Uniform(low=-1.0, high=1.0))
     assert "no delays with a limit" in wrong(delays=Constant(value=1.0, same_feature=True))
     assert "too rare" in wrong(delays={"type": "truncated_normal", "mean": 0.0, "low": 7.0, "high": 8.0})
+    for longer in ({"delays": 1e9}, {"speed": 1e-12}, {"speed": 1e-308}):
+        assert "at most 2,147,483,646 steps" in wrong(**longer)
+    assert "at most 2,147,483,646 steps" in wrong(matrix=([0], [1], [1.0], [1e300]), init=None)
+    assert "expected: a value of at least 0" in wrong(delays=-1)
+    assert "expected: a number or an initialiser table" in wrong(delays=[1.0, 2.0])
     assert "some delays are negative" in wrong(matrix=([0], [1], [1.0], [-1.0]), init=None)

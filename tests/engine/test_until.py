@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from petabatch import results, simulation
-from petabatch.connections import Identity, Pool, Transpose
+from petabatch.connections import Conv, Identity, Pool, Sparse, Transpose
 from petabatch.engine.engine import Engine
 from petabatch.engine.steppers.program.workspace import Workspace
 from petabatch.errors import ParamsError
@@ -136,6 +136,50 @@ def test_activity_of_earlier_steps_rests_too() -> None:
     kept = engine.state.arrays["layers/V1/A"]
     assert kept.shape[1] == 4
     np.testing.assert_array_equal(kept, np.repeat(kept[:, :1], 4, axis=1))
+
+
+@pytest.mark.parametrize("kernel", ["auto", "array"])
+@pytest.mark.parametrize("longest", [3, 20, 45])
+def test_spikes_in_transit_arrive_after_a_rest_as_through_a_delay(kernel: str, longest: int) -> None:
+    net, dt, units = delayed(network(every=1, kernel=kernel)), 1.0, np.arange(np.prod(SHAPE))
+    assert net.run.dt == dt
+    # Beside a synapse like `late` of each unit one of weight 0 that is later.
+    weights, delays = np.append(np.ones(units.size), 0.0), np.append(np.full(units.size, 3.0), longest)
+    synapses = Sparse(pre="V1", post="spikes", matrix=(*(np.append(units, 0),) * 2, weights, delays))
+    both = {name: LayerOutput(every=1) for name in ("late", "spikes")}
+    _, found = simulate(
+        net.model_copy(
+            update={
+                "layers": {**net.layers, "spikes": Linear(shape=SHAPE)},
+                "connections": {**net.connections, "spikes": synapses},
+                "output": Output(layers=both),
+            }
+        )
+    )
+    made = found["probes/until/steps"]
+    assert made.min() < DISPLAY - 20
+    assert np.abs(found["layers/late/A"]).max() > 0.5
+    np.testing.assert_array_equal(found["layers/spikes/A"], found["layers/late/A"])
+
+
+def test_what_is_around_an_image_is_that_of_its_display_after_a_rest() -> None:
+    wide, delay = images(1, 3, shape=(14, 18, 3)), 50  # steps, more than a display takes
+
+    def seen(kernel: str) -> np.ndarray:
+        net = network(1, displays=3, kernel=kernel)
+        image = Input(shape=(12, 16, 3), border="image", source=GivenImages(data=wide))
+        around = Conv(pre="image", post="around", patch=(3, 3), delay=delay, init=Gaussian(deviation=0.3))
+        update = {
+            "layers": {**net.layers, "image": image, "around": Linear(shape=(12, 16, 2))},
+            "connections": {**net.connections, "around": around},
+            "output": Output(),  # so that a call makes a whole display
+        }
+        engine, found = simulate(net.model_copy(update=update))
+        made = found["probes/until/steps"][:, 0]
+        assert made[2] < delay < DISPLAY < delay + made[2] + made[1]  # it sees a step that was not made
+        return np.asarray(engine.state.arrays["layers/around/A"])
+
+    np.testing.assert_allclose(seen("auto"), seen("array"), atol=1e-5)
 
 
 def test_learning_sees_the_finished_codes_at_the_end_of_the_display() -> None:

@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from petabatch.connections import Clone, Conv, Identity
+from petabatch.connections import Clone, Conv, Identity, Sparse
 from petabatch.engine.lone_part import LonePart
 from petabatch.errors import ParamsError
 from petabatch.layers import FISTA, LCA, Linear
@@ -100,6 +100,15 @@ def test_what_a_whole_layer_sees_of_tiles_is_gathered_as_often_as_it_is_updated(
     connections: dict[str, Connection] = {"to": Conv(pre="V1", post="odd", patch=(2, 2), init=Gaussian())}
     found = messages(plan_of_part(split(with_more(layers, connections), rows=2)).graph)
     assert found.gathered_rows == (Message(4 * 9 * 12 * 12, 5),)
+
+
+def test_through_synapses_with_delays_features_are_gathered_in_each_step() -> None:
+    layers: dict[str, Layer] = {"odd": Linear(shape=(9, 6, 4), every=Every(5))}
+    connections: dict[str, Connection] = {
+        "to": Sparse(pre="V1", post="odd", probability=0.1, delays=3.0, init=Gaussian())
+    }
+    found = messages(plan_of_part(split(with_more(layers, connections), features=2)).graph)
+    assert found.gathered == (Message(4 * 18 * 12 * 6, 1),)
 
 
 def test_of_a_grid_a_rank_sends_its_features_of_its_tile() -> None:

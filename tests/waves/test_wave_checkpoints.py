@@ -91,7 +91,7 @@ def test_a_killed_wave_goes_on_from_its_checkpoint(
     small: Path, monkeypatch: pytest.MonkeyPatch, count: int, step: int
 ) -> None:
     file = killed(small, monkeypatch, count, *SWEEP)
-    assert "checkpoints        1, of a wave under way\n" in describe(small.parent / "waves") + "\n"
+    assert "checkpoints        1, for a wave in progress\n" in describe(small.parent / "waves") + "\n"
     steps = steps_gone_on_from(monkeypatch)
     run = simulation.resume(small.parent / "waves", mpi=False, quiet=True)
     assert "checkpoints        none\n" in describe(small.parent / "waves") + "\n"

@@ -119,10 +119,9 @@ class _JoinedSignals(Signals):
         """Return the patches whose sum is all that an edge delivers, in all lanes; None if there is more."""
         return None if edge.name in self._apart else super().folded(edge)
 
-    def arrival(self, edge: Edge) -> Callable[[int], Array]:
-        """Return the function of the step that gives what an edge delivers."""
+    def _arrival(self, edge: Edge) -> Callable[[int], Array]:
         if edge.name not in self._apart:
-            return super().arrival(edge)
+            return super()._arrival(edge)
         each = [(bound.signals.arrival(edge), len(bound.ctx.slices)) for bound in self._bindings]
         xp = self.kernels.xp
 

@@ -72,8 +72,11 @@ def layer_operation(
     kernel: UnitUpdate | None = None,
     tile: Tile | None = None,
     fails: Fails | None = None,
+    skip: Callable[[int], None] | None = None,
 ) -> Operation:
     """Return the update of a layer on `arrays` of some slices, from its `drive`.
+
+    In steps without an update, `skip` is called in place of the `drive`.
 
     It is reset to a `potential`, None for the initial one, and made part by part where slices differ in its
     numbers, or at once by a `kernel`, whose `drive` is what arrives through each connection. It
@@ -87,15 +90,15 @@ def layer_operation(
     parts = parts or [Part(layer)]
     history = History(arrays[f"layers/{name}/A"])
     state = owned(arrays, f"layers/{name}")
-    delayed = any(edge.name in graph.delayed for edge in graph.edges[name])
     states = [one.of(state) for one in parts]
 
     def operate(ctx: StepContext) -> None:
-        due = layer.due(ctx.step, ctx.display)
-        arrived = drive(ctx.step) if (due or delayed) and not layer.static else ()
-        if not due:
+        if not layer.due(ctx.step, ctx.display):
+            if skip is not None:
+                skip(ctx.step)
             history.stand(ctx.step)
             return
+        arrived = () if layer.static else drive(ctx.step)
         previous, activity = history.at(ctx.step - 1), history.at(ctx.step)
         resets = layer.resets(ctx.step, ctx.display)
         to = potential(ctx.step) if resets else None
@@ -141,14 +144,17 @@ def _steps(bindings: Sequence[Binding], arrays: Mapping[str, Array], fails: Fail
     def operation(name: str) -> Operation:
         parts, tile = parts_of(bindings, name), signals.tile(name)
         layer, potential = parts[0].layer, signals.potential(name)
+        kernel: UnitUpdate | None = None
+        drive: Callable[[int], Sequence[Array]]
+        told = fails if fails_alone(bindings[0].plan, name) else None
         if not on_gpu or layer.static or layer.batch is not None:
             drive = signals.drive(name)
-            told = fails if fails_alone(bindings[0].plan, name) else None
-            return layer_operation(graph, name, arrays, drive, potential, parts, tile=tile, fails=told)
-        kernel = unit_update(backend.device, parts, signals, name)
-        if kernel is None:
-            summed = InputSum(backend.device, parts, signals, name)
-            return layer_operation(graph, name, arrays, summed.drive, potential, parts, tile=tile)
-        return layer_operation(graph, name, arrays, kernel.arrived, potential, parts, kernel)
+        elif kernel := unit_update(backend.device, parts, signals, name):
+            drive = kernel.arrived
+        else:
+            drive = InputSum(backend.device, parts, signals, name).drive
+        return layer_operation(
+            graph, name, arrays, drive, potential, parts, kernel, tile, told, signals.skip(name)
+        )
 
     return backend.steps(graph, [[operation(name) for name in level] for level in graph.order])

@@ -68,7 +68,7 @@ def test_each_mode_agrees(mode: WeightMode) -> None:
     assert_agree(network(mode, **DELAYS, probability=0.2 if "non" in mode else 1.0), EmulatedGpu())
 
 
-def test_a_layer_that_skips_steps_sees_in_its_own_what_arrives_in_them() -> None:
+def test_a_layer_that_skips_steps_receives_what_arrives_in_its_update_steps() -> None:
     base = network(**DELAYS)
     seen = Linear(shape=SHAPE, every=Every(5, "steps"), offset=2)
     late = Sparse(

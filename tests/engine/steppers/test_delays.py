@@ -182,7 +182,7 @@ class Wire(Identity):
 @pytest.mark.parametrize(
     ("layer", "beside"), [(Linear, Identity), (Interpreted, Identity), (Interpreted, Wire)]
 )
-def test_a_layer_that_skips_steps_sees_in_its_own_what_arrives_in_them(
+def test_a_layer_that_skips_steps_receives_what_arrives_in_its_update_steps(
     mode: Any, kernel: str, layer: type[Linear], beside: type[Identity]
 ) -> None:
     def seen(every: int) -> np.ndarray:

@@ -121,9 +121,14 @@ class _Update:
         def potential(of: Mapping[str, Array]) -> Callable[[int], Array | None]:
             return Signals(graph, kernels, of, {}, features, tag).potential(name)
 
-        def operation(of: Mapping[str, Array], drive: Drive, fails: Fails | None = None) -> Operation:
+        def operation(
+            of: Mapping[str, Array],
+            drive: Drive,
+            fails: Fails | None = None,
+            skip: Callable[[int], None] | None = None,
+        ) -> Operation:
             tile = first.signals.tile(name)
-            return layer_operation(graph, name, of, drive, potential(of), tile=tile, fails=fails)
+            return layer_operation(graph, name, of, drive, potential(of), tile=tile, fails=fails, skip=skip)
 
         several, alone = len(bounds) > 1, fails_alone(first.plan, name)
         self._one_by_one: OneByOne | None = None
@@ -137,7 +142,13 @@ class _Update:
             own = {key: some.array for key, some in mine.items()}
             self._one_by_one = OneByOne(steppers, own, update)
         given: Drive = self._input if self._one_by_one is None else partial(self._input.of, place=slice(None))
-        self._operate = operation(arrays, given, steppers[0].fail if alone and not several else None)
+        skips = [] if drives else [bound.signals.skip(name) for bound in bounds]
+
+        def skip(step: int) -> None:
+            for advance in skips:
+                advance(step)
+
+        self._operate = operation(arrays, given, steppers[0].fail if alone and not several else None, skip)
         # The last slice is sometimes updated alone as well, on copies.
         self._copies = {key: array[-1:].copy() for key, array in arrays.items()} if several else {}
         self._originals = {key: arrays[key][-1:] for key in self._copies}

@@ -17,14 +17,13 @@ class Margins:
         depth = bound.plan.graph.depth
         self.arrays = {name: np.zeros((1, depth[name], *shape), np.float32) for name, shape in shapes.items()}
         """The places of each layer, `[1, depth, y, x, channel]`."""
-        self._reached = -1
+        self.reached = -1
         """The step whose images are in the places."""
 
-    def begin(self, first: int, last: int) -> None:
-        """Have the images that step first + 1 sees in their places; the program goes on to step `last`."""
+    def begin(self, first: int) -> None:
+        """Have the images that step first + 1 sees in their places."""
         for name, (places,) in self.arrays.items():
             depth, margin = len(places), self._bound.signals.margins[name]
-            begin = first + 1 if self._reached == first else first + 2 - depth
+            begin = first + 1 if self.reached == first else first + 2 - depth
             for step in range(begin, first + 2):
                 places[step % depth] = margin.at(step)[0] if step >= 0 else 0
-        self._reached = last

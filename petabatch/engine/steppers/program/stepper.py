@@ -171,7 +171,7 @@ class ProgramStepper(Stepper):
             for one in slices:
                 one.codes.start()
                 if one.slice.margins.arrays:
-                    one.slice.margins.begin(first, last)
+                    one.slice.margins.begin(first)
         columns = len(self.probes.columns)
         watched = np.zeros((last - first, columns), bool)
         if columns:
@@ -257,7 +257,7 @@ class ProgramStepper(Stepper):
         """Count steps first+1 .. last of slices."""
         for one in slices:
             one._made += last - first
-            one.reached = last
+            one.reached = one.slice.margins.reached = last
 
     def materialise(self) -> None:
         """Bring V of lazily evaluated codes up to date, on any thread."""
