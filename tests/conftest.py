@@ -28,6 +28,23 @@ settings.load_profile("repeatable")
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let the cases of `sampled` tests that are not in their samples be long."""
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("sampled") and not item.get_closest_marker("long"):
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for ones in cases.values():
+        marker = ones[0].get_closest_marker("sampled")
+        assert marker is not None
+        (count,) = marker.args
+        sample = {place * len(ones) // count for place in range(count)}
+        for place, item in enumerate(ones):
+            if place not in sample:
+                item.add_marker(pytest.mark.long)
+
+
 @pytest.fixture(autouse=True)
 def process_as_before() -> Iterator[None]:
     """Leave the package's logging and signals as a test found them: commands called here change them."""

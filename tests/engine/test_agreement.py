@@ -109,6 +109,7 @@ def failures(network: Network, ranks: int) -> list[tuple[dict[int, Failure], dic
     return on_threads(ranks, one)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("parts", [{"rows": 2}, {"features": 2}, {"rows": 2, "features": 2}])
 @pytest.mark.parametrize("values", [[1.0, -500.0, 0.5], [1.0, 0.9, 0.5]], ids=["gains", "images"])
 def test_slices_fail_alone_and_alike_on_the_ranks_that_share_them(

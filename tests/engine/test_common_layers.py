@@ -78,6 +78,7 @@ def test_what_is_held_once_changes_no_bit(kernel: str) -> None:
         assert np.array_equal(other.state.arrays[key], np.repeat(engine.state.arrays[key], 3, axis=0))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kernel", ["dense", "array"])
 @pytest.mark.parametrize("parts", [{"features": 2}, {"rows": 2}, {"features": 2, "rows": 2}], ids=str)
 def test_ranks_hold_their_part_of_it(parts: dict[str, int], kernel: str) -> None:

@@ -56,6 +56,7 @@ def assert_slices_are_those_of_their_values(network: Network) -> None:
     assert any(not np.array_equal(array, alone[-1][key]) for key, array in alone[0].items())
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("key", SYNAPSES)
 @pytest.mark.parametrize("per_slice", [False, True])
 @pytest.mark.parametrize("kernel", ["array", "dense"])

@@ -62,6 +62,7 @@ def test_features_of_a_layer_inhibit_each_other_across_ranks(parts: dict[str, in
     assert abs(found["layers/V1/A"] - apart["layers/V1/A"]).max() > 0.01
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("parts", PARTS, ids=str)
 def test_weights_between_split_layers_deliver_both_ways_and_learn(parts: dict[str, int], kernel: str) -> None:
@@ -80,6 +81,7 @@ def test_weights_between_split_layers_deliver_both_ways_and_learn(parts: dict[st
         assert found[f"layers/{name}/A"][-1].any(), name
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kernel", ["dense", "array"])
 @pytest.mark.parametrize("parts", PARTS, ids=str)
 def test_weights_learn_from_layers_that_are_split_otherwise_than_their_own(
@@ -100,6 +102,7 @@ def test_weights_learn_from_layers_that_are_split_otherwise_than_their_own(
         assert not np.array_equal(learned[0], learned[-1]), name
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kernel", ["dense", "array"])
 @pytest.mark.parametrize("method", ["max", "sum", "average"])
 def test_pools_of_split_layers(method: Any, kernel: str) -> None:
@@ -121,6 +124,7 @@ def test_pools_of_split_layers(method: Any, kernel: str) -> None:
         assert found[f"layers/{name}/A"][-1].any(), name
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kernel", ["auto", "array"])
 def test_synapses_of_split_layers(kernel: str) -> None:
     given = {"init": Uniform(low=0.0, high=0.2), "probability": 0.01}
@@ -169,6 +173,7 @@ def test_what_is_cut_out_of_sums_over_ranks_drives_no_code_lazily() -> None:
     assert parted.codes == {**alone.codes, "V3": "nothing drives it by patches"}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("parts", [{"features": 2}, {"features": 2, "rows": 2}], ids=str)
 def test_some_features_of_the_margin_of_an_image(kernel: str, parts: dict[str, int]) -> None:

@@ -33,6 +33,7 @@ def test_a_batch_of_four_equals_four_single_runs(mode: str) -> None:
             np.testing.assert_array_equal(values, mine, err_msg=path)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("mode", ["extra_shared", "shared", "non_shared", "extra_non_shared"])
 @pytest.mark.parametrize("kernel", ["auto", "array"])
 def test_threads_change_no_bit(mode: str, kernel: str) -> None:

@@ -68,6 +68,7 @@ class Explained(Probe):
         return {"largest": made.reshape(len(made), -1).max(axis=1).astype(float)}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("parts", AXES, ids=str)
 def test_a_probe_of_ones_own_measures_through_weights_of_all_parts(parts: dict[str, int]) -> None:
     own = Explained(dictionary="dictionary", code="V1", every=STEP)
@@ -78,6 +79,7 @@ def test_a_probe_of_ones_own_measures_through_weights_of_all_parts(parts: dict[s
     assert_near(recorded, found, 1e-6)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("kernel", ["dense", "lazy"])
 @pytest.mark.parametrize("parts", AXES, ids=str)
 def test_all_probes_measure_whole_slices(kernel: str, parts: dict[str, int]) -> None:
@@ -88,6 +90,7 @@ def test_all_probes_measure_whole_slices(kernel: str, parts: dict[str, int]) -> 
     assert_near(recorded, found, 1e-6)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("parts", AXES[:3], ids=str)
 def test_slices_stop_at_the_gap_of_the_whole(threads: int, parts: dict[str, int]) -> None:
@@ -180,6 +183,7 @@ def test_codes_of_other_types_have_parts(code: LCA, parts: dict[str, int]) -> No
     assert_near(recorded, found, 1e-6)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kernel", ["auto", "array"])
 @pytest.mark.parametrize("parts", [{"features": 2}, {"features": 3, "rows": 2}], ids=str)
 @pytest.mark.parametrize("patch", [(1, 1), (3, 3)], ids=str)

@@ -38,6 +38,7 @@ def test_random_networks_are_the_same_under_all_steppers(tmp_path: Path) -> None
     assert all(campaign.counts[stepper] for stepper in STEPPERS)
 
 
+@pytest.mark.long
 def test_a_stepper_that_differs_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     update = Linear.update
 

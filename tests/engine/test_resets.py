@@ -153,6 +153,7 @@ def test_all_types_that_remember_are_tested() -> None:
     assert all(layer.variables() for layer in remembering.values())
 
 
+@pytest.mark.sampled(21)
 @pytest.mark.filterwarnings("ignore:a momentum_lca layer")
 @pytest.mark.parametrize("films", [False, True], ids=["schedule", "films"])
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from support.networks import GivenImages, images, lca_network, simulate
 from support.parts import assert_near, of_ranks, split
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kernel", ["dense", "lazy"])
 @pytest.mark.parametrize(("rows", "patch"), [(2, (6, 6)), (3, (6, 6)), (3, (5, 7)), (6, (6, 6))])
 def test_tiles_with_fixed_weights_are_those_of_one_rank(
@@ -32,6 +33,7 @@ def test_tiles_with_fixed_weights_are_those_of_one_rank(
     assert_near(dict(engine.state.saved()), state, 1e-6)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("border", ["zero", "mirror", 0.5])
 @pytest.mark.parametrize(
     ("run", "tolerance"), [({"kernel": "array"}, 1e-6), ({"precision": "float64"}, 1e-11)]

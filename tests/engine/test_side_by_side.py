@@ -64,6 +64,7 @@ def test_threads_that_share_a_slice_change_no_bit(seed: int, each: int) -> None:
     assert_same_bits(network, each)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("parts", [{"rows": 3}, {"features": 2}, {"features": 2, "rows": 2}], ids=str)
 @pytest.mark.parametrize("kernel", ["dense", "lazy"])
 def test_threads_that_share_a_part_of_a_slice_change_no_bit(

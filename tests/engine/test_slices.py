@@ -42,6 +42,7 @@ def alone_each(network: Network) -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kernel", ["array", "dense", "lazy"])
 @pytest.mark.parametrize("mode", ["extra_shared", "shared"])
 def test_each_slice_has_the_bits_of_a_run_with_its_values(kernel: Any, mode: str) -> None:
@@ -54,6 +55,7 @@ def test_each_slice_has_the_bits_of_a_run_with_its_values(kernel: Any, mode: str
     assert not np.array_equal(found["layers/V1/A"][:, 0], alone_each(net)[2]["layers/V1/A"][:, 0])
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize(("make", "kernel"), [(random_network, "auto"), (random_loops, "lazy")])
 def test_programs_of_slices_differ_in_their_numbers_alone(seed: int, make: Any, kernel: str) -> None:

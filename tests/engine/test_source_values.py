@@ -53,6 +53,7 @@ def stack(**keys: Any) -> ImageArray:
     return ImageArray(data=np.random.default_rng(0).random((7, 9, 9, 1)), **keys)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("source", "path", "values"),
     [
@@ -126,6 +127,7 @@ def test_a_sweep_of_the_command_line_takes_the_key_of_a_transform(small: Path) -
                 assert np.array_equal(mine, own.layer("V1")[:])
 
 
+@pytest.mark.long
 def test_evaluations_show_their_own_images_whatever_the_values_of_the_run(small: Path) -> None:
     file = small.parent / "evaluated.toml"
     evaluate = '[evaluate]\nevery = "3 displays"\nsource = { type = "noise" }\n'

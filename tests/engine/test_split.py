@@ -83,6 +83,7 @@ def test_a_quarter_of_the_features_on_each_rank_agrees_with_one(one: Path, petab
     agrees(one, petabatch, 4, 4)
 
 
+@pytest.mark.long
 @pytest.mark.mpi
 def test_a_run_with_split_features_goes_on_without_the_split(small: Path, petabatch: Command) -> None:
     more = (*MORE, "run.displays=8")
@@ -212,6 +213,7 @@ normalize = { type = "l2" }
 """
 
 
+@pytest.mark.long
 @pytest.mark.mpi
 def test_two_split_layers_with_identities_between_them_are_resumed_with_the_bits_of_one_run(
     small: Path, petabatch: Command
@@ -256,6 +258,7 @@ def test_values_of_slices_over_time_and_random_starts_are_those_of_a_run_without
 START = 'start = { V = { type = "uniform", low = 0.0, high = 0.5, per_slice = true } }\n'
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.mpi
 @pytest.mark.parametrize(
     ("old", "new"),

@@ -48,6 +48,7 @@ def assert_points_are_runs(network: Network) -> None:
             np.testing.assert_array_equal(mine, values, err_msg=f"{path}, point {point}")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kernel", ["array", "dense", "lazy"])
 def test_points_of_a_sparse_coding_loop_are_runs(kernel: str) -> None:
     net = lca_network(images(4), learn=False, displays=2, kernel=kernel)
@@ -146,6 +147,7 @@ def test_grids_and_zips() -> None:
     assert Sweep(**grid.model_dump()) == grid
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("ranks", [pytest.param(2, marks=pytest.mark.long), 3])
 def test_a_sweep_from_the_command_line_on_ranks_and_resumed(
     small: Path, petabatch: Command, ranks: int

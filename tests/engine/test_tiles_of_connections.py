@@ -18,6 +18,7 @@ PARTS = [{"rows": 2}, {"rows": 3}, {"features": 2, "rows": 2}]
 KERNELS = ["dense", pytest.param("array", marks=pytest.mark.long)]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("parts", PARTS, ids=str)
 @pytest.mark.parametrize("method", ["max", "sum", "average"])
@@ -50,6 +51,7 @@ def own_weights(**keys: Any) -> dict[str, Any]:
 RULE = Hebbian(error="error", rate=0.1, momentum=0.5)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("parts", PARTS, ids=str)
 @pytest.mark.parametrize(

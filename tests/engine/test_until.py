@@ -370,6 +370,7 @@ def with_parts(net: Network, **parts: dict[str, Any]) -> Network:
     return net.model_copy(update=tables)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("keys", "parts", "inside"),
     [

@@ -121,6 +121,7 @@ OTHERS: dict[str, Layer] = {
 }
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("parts", PARTS, ids=str)
 @pytest.mark.parametrize("kind", OTHERS)
@@ -161,6 +162,7 @@ def test_a_code_with_momentum_of_all_its_units_learns(parts: dict[str, int], ker
     assert not np.array_equal(learned[0], learned[-1])
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("parts", PARTS, ids=str)
 def test_synapses_and_spikes_of_all_tiles(parts: dict[str, int], kernel: str) -> None:
@@ -224,6 +226,7 @@ def connected(kind: str, mode: str = "extra_shared") -> tuple[dict[str, Layer], 
     return made, {"out": Turned(pre="error", post="made")}
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("parts", PARTS, ids=str)
 @pytest.mark.parametrize(
@@ -256,6 +259,7 @@ def test_connections_that_tiles_cannot_make(kind: str, mode: str, parts: dict[st
             assert not np.array_equal(array[0], array[-1]), name
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("far", [False, True], ids=["near", "far"])
 @pytest.mark.parametrize("parts", [*PARTS, {"rows": 6}], ids=str)
@@ -308,6 +312,7 @@ def test_layers_that_do_not_divide_are_whole(kernel: str) -> None:
         assert found[f"layers/{name}/A"][-1].any(), name
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kernel", ["auto", "array"])
 @pytest.mark.parametrize("parts", PARTS, ids=str)
 def test_layers_are_reset_to_whole_ones_and_these_to_tiles(parts: dict[str, int], kernel: str) -> None:
@@ -397,6 +402,7 @@ def random_split(seed: int, parts: int) -> Network | None:
     return network
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("rows", [2, 3])
 @pytest.mark.parametrize(
     ("run", "tolerance"),

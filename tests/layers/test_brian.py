@@ -15,6 +15,7 @@ GIVEN = Path(__file__).parents[1] / "data" / "brian.npz"
 """Of Brian2 2.10.1."""
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("name", "method"), [(name, method) for name, model in MODELS.items() for method in model.methods]
 )
@@ -26,6 +27,7 @@ def test_traces_of_units_are_those_of_brian(name: str, method: str) -> None:
     np.testing.assert_allclose(mine, theirs, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("name", "method"), [(name, method) for name in SHORT for method in NETWORKS[name].methods]
 )

@@ -20,6 +20,7 @@ def steps_to(one: Problem, method: str, step: float, excess: float, most: int = 
     return int(np.flatnonzero(above)[-1]) + 2
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("signed", [False, True])
 @pytest.mark.parametrize("stride", [1, 2, 4])
 @pytest.mark.parametrize("method", FAST)

@@ -237,6 +237,7 @@ def test_usual_networks_are_told_nothing() -> None:
     assert said(chain(Sigmoid(shape=SHAPE))) == []
 
 
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_the_networks_of_the_repository_have_nothing_without_effect(file: Path) -> None:
     plan = params.plan(params.read(file))

@@ -116,6 +116,7 @@ def test_every_built_in_layer_has_an_operation(kind: type[Any]) -> None:
     assert tried
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("border", BORDERS)
 @pytest.mark.parametrize("kind", builtin_types(Connection), ids=lambda kind: kind.__name__)
 def test_every_built_in_connection_has_an_operation(kind: type[Any], border: Any) -> None:

@@ -152,6 +152,7 @@ def test_a_real_nccl_of_one_rank_leaves_the_sums_as_they_are() -> None:
         assert made.wait()["d"].tobytes() == exact_sum(values).tobytes()
 
 
+@pytest.mark.sampled(2)
 @emulated
 @pytest.mark.parametrize("reduce", ["exact", "overlapped"])
 @pytest.mark.parametrize("library", [Nccl(), None])

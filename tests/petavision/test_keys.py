@@ -138,6 +138,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return found
 
 
+@pytest.mark.sampled(19)
 @pytest.mark.parametrize("keyword", CLASSES)
 def test_no_parameter_is_without_a_trace(keyword: str, folder: Path) -> None:
     """Set to an unusual value where it counts, each changes the network, the report or an error.

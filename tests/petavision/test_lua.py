@@ -134,6 +134,7 @@ def test_nothing_else_is_within_reach(tmp_path: Path) -> None:
     imported(tmp_path, "\n".join(lines) + PRINTED)
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     ("text", "message"),
     [

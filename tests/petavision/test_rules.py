@@ -108,6 +108,7 @@ def ident(params: dict[str, Any]) -> str:
     return "-".join(f"{key}={value}" for key, value in params.items()) or "plain"
 
 
+@pytest.mark.sampled(31)
 @pytest.mark.parametrize(
     "params", [*CODES, *TIME_SCALES, *PATCHES, *LEARNING, *NORMALISERS, *NORMALISER_OPTIONS], ids=ident
 )

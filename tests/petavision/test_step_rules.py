@@ -137,6 +137,7 @@ def random_network(seed: int) -> tuple[Network, np.ndarray]:
     return Network(run=run, layers=layers, connections=connections, probes=probes), data
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("seed", range(60, 120))
 def test_random_networks_follow_the_originals_order_channels_and_delays(seed: int) -> None:
     network, data = random_network(seed)

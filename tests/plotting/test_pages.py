@@ -123,6 +123,7 @@ CASES = [
 ]
 
 
+@pytest.mark.sampled(14)
 @pytest.mark.parametrize(("features", "batch", "columns"), CASES)
 @pytest.mark.parametrize("kind", [*KINDS, *(f"spikes: {kind}" for kind in SPIKES)])
 def test_texts_of_every_kind_are_within_the_page_and_apart(

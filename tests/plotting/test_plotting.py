@@ -343,6 +343,7 @@ def test_convergence_needs_a_probe_within_displays(run: Results) -> None:
     assert [list(line.get_xdata()) for line in axes[0].lines] == [[1, 2, 3, 4], [1, 2, 3, 4]]
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("movie", *OFTEN)])
 def test_every_kind_draws_into_a_part_of_a_figure(run: Results, kind: str) -> None:
     import matplotlib.pyplot as plt
@@ -378,6 +379,7 @@ def narrow(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "out"
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "kind", [kind for kind in KINDS if kind not in ("movie", "sweep", "compare", *OFTEN)]
 )
@@ -671,6 +673,7 @@ def test_each_kind_has_a_script_of_three_lines() -> None:
         assert len([line for line in file.read_text().splitlines() if line]) == 3
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in OFTEN])
 def test_the_scripts_draw_a_run(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str

@@ -27,6 +27,7 @@ CASES = [
 ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("signed", [False, True])
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"stride{case['stride']}")
 def test_a_rested_lca_has_solved_the_lasso(case: dict[str, Any], signed: bool) -> None:
@@ -84,6 +85,7 @@ def test_the_gap_bounds_the_true_excess(
     assert np.all(excess <= found["gap"] + rounding)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("method", sorted(METHODS))
 def test_the_gap_closes(method: str) -> None:
     one = problem(threshold=0.8)
@@ -128,6 +130,7 @@ def limits_of(graph: Graph) -> tuple[StepLimit, ...]:
     return step_limits(state)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("signed", [False, True])
 @pytest.mark.parametrize("share", [0.25, 1.0])
 def test_energy_never_rises_up_to_one_over_the_curvature(share: float, signed: bool) -> None:

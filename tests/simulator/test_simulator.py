@@ -300,6 +300,7 @@ def test_after_an_error_the_state_is_that_of_a_whole_step(threads: int) -> None:
         assert_equal(sim, other)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kernel", ["dense", "lazy", "array"])
 @pytest.mark.parametrize("seldom", [0, 1e9])
 def test_steps_since_the_last_copy_are_made_again_after_an_error(

@@ -117,6 +117,7 @@ CASES: dict[str, tuple[list[tuple[str, str]], list[tuple[str, str]]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled(17)
 @pytest.mark.parametrize("case", CASES)
 def test_malformed_file_gives_line_and_hint(case: str, tmp_path: Path) -> None:
     changes, expected = CASES[case]
@@ -490,6 +491,7 @@ def test_every_reference_of_the_json_schema_resolves_and_every_type_is_in_it() -
     json.dumps(schema)
 
 
+@pytest.mark.long
 def test_the_json_schema_accepts_a_good_file_and_no_misspelt_key() -> None:
     jsonschema = pytest.importorskip("jsonschema", reason="jsonschema is not installed")
     validator = jsonschema.Draft202012Validator(json_schema())

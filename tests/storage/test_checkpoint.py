@@ -180,6 +180,7 @@ def flip(path: Path) -> None:
     path.write_bytes(data)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("rank", [0, 1, 3, None])
 @pytest.mark.parametrize("damage", ["cut", "flip", "gone"])
 def test_a_damaged_checkpoint_is_skipped_for_the_previous_one(

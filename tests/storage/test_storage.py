@@ -402,6 +402,7 @@ def test_a_missing_segment_amid_others_is_an_error(tmp_path: Path) -> None:
         index(directory)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("params", ['{"run": {"start_from": "other"}}', "{", "[]"])
 def test_a_run_that_may_have_started_from_another_lacks_no_steps_before_its_first(
     tmp_path: Path, params: str
@@ -433,6 +434,7 @@ def test_a_lost_segment_of_a_rank_leaves_a_gap_that_merging_never_closes(tmp_pat
         assert run.gaps == [(31, 40)]
 
 
+@pytest.mark.long
 def test_a_kill_at_any_point_of_a_repair_loses_nothing_more(tmp_path: Path) -> None:
     def damaged(directory: RunDirectory) -> list[list[Record]]:
         records = four_displays(directory)
@@ -484,6 +486,7 @@ def test_large_items_are_split_into_chunks_and_still_merge(
         assert file[POTENTIAL.path]["values"].chunks == (1, 1, 1, 2, 100)
 
 
+@pytest.mark.long
 def test_a_kill_at_any_point_of_dropping_leaves_a_readable_run(tmp_path: Path) -> None:
     def rewind(directory: RunDirectory) -> None:
         index(directory, until=20)
@@ -515,6 +518,7 @@ def test_resuming_from_step_0_records_it_again(tmp_path: Path, initial: bool) ->
     assert_holds(directory.path, joined(again))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("fan", [3, 32])  # fewer and more than the segments between checkpoints, 20
 def test_segments_stay_few_and_never_cross_a_checkpoint(
     fan: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -638,6 +642,7 @@ def test_a_kill_at_any_point_of_merging_leaves_a_readable_run(tmp_path: Path) ->
         assert len(list(directory.parts.iterdir())) <= 4
 
 
+@pytest.mark.long
 def test_a_full_disk_at_any_write_is_an_error_that_leaves_nothing_half_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,6 +16,7 @@ from petabatch.errors import ArgumentError
 from support.mistaken_arguments import failures, public_calls, table_failures
 
 
+@pytest.mark.long
 def test_every_argument_of_every_public_function_is_checked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -80,6 +80,7 @@ def test_overrides_act_and_are_checked(small: Path, petabatch: Command) -> None:
     assert not (small.parent / "other").exists()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long), signal.SIGUSR1]
 )

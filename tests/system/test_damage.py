@@ -103,6 +103,7 @@ def test_an_index_that_is_gone_with_its_line_is_damaged(stopped: Path) -> None:
     assert "run.h5: this file is missing" in text
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("place", [954, 1200, -1], ids=["byte 954", "byte 1200", "the last byte"])
 def test_a_damaged_head_is_passed_over_with_a_warning_and_never_opened(
     runs: Path, stopped: Path, caplog: pytest.LogCaptureFixture, place: int
@@ -397,6 +398,7 @@ def misnamed(line: str) -> str:
     return line.replace("parts/s", "parts/r")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("change", [lost, misnamed])
 def test_a_segment_that_the_manifest_does_not_name_is_verified_by_its_seal(
     runs: Path, stopped: Path, change: Callable[[str], str]
@@ -457,6 +459,7 @@ def test_a_segment_of_another_run_is_not_read(runs: Path, stopped: Path) -> None
         run.probe("energy")["total"][...]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["run.h5", "run.json", "parts", "checkpoints/step_000000040.h5"])
 def test_a_file_of_another_run_that_the_manifest_does_not_name_is_damaged(
     runs: Path, stopped: Path, name: str
@@ -517,6 +520,7 @@ def test_flipped_bits_in_the_values_of_a_merged_file_are_an_error(stopped: Path)
         merged.write_bytes(whole)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("kind", "how"),
     [*((kind, "flip") for kind in KINDS), ("segment", "swap"), ("segment", "zero"), ("index", "truncate"),
@@ -537,6 +541,7 @@ def test_a_file_damaged_at_random_gives_the_same_values_or_is_refused(
     assert not [outcome for outcome in campaign(runs, kind, how, uses, seed=7) if outcome.wrong]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("seed", range(12))
 def test_two_things_damaged_at_once_give_the_same_values_or_are_refused(runs: Path, seed: int) -> None:
     """At length: tests/support/fuzz.py --pairs."""

@@ -169,6 +169,7 @@ def test_hodgkin_huxley_neurons_spike_as_often_as_in_brian() -> None:
     assert 1000 * spikes.rates.mean() == pytest.approx(36.5, rel=0.15)
 
 
+@pytest.mark.long
 def test_adaptive_exponential_neurons_have_their_patterns_and_begin_to_spike_at_the_rheobase() -> None:
     short = ['output.layers.neuron={every=1,variables=["A"]}']
     found = petabatch.in_memory.run(petabatch.load(DEMOS / "adex" / "network.toml", short).network)
@@ -227,6 +228,7 @@ SHORT_FILMS = {
 }
 
 
+@pytest.mark.long
 def test_a_frame_that_starts_from_the_code_of_the_one_before_takes_fewer_steps(folder: Path) -> None:
     names = network_cell("movies")
     assert names["SPEEDS"][:2] == (0, 0.25)

@@ -173,6 +173,7 @@ def test_the_excerpt_in_the_readme_is_the_params_file() -> None:
     assert docs.merged(file, excerpt.text) == tomllib.loads(file)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "name",
     [

@@ -148,6 +148,7 @@ def test_events_are_the_spikes_of_all_steps(layer: str, file: Path, whole: Path)
         assert (spikes.recorded, spikes.size) == (240, values.shape[2])
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("override", ["run.kernel=array", "run.precision=float64", "run.threads=1"])
 def test_every_kernel_records_the_same_columns(override: str, file: Path) -> None:
     run = in_memory.run(simulation.read(file, [override]))
@@ -285,6 +286,7 @@ def test_events_are_merged_compacted_and_read_by_others(whole: Path, tmp_path: P
             draw(run, layers=["p"])
 
 
+@pytest.mark.long
 def test_many_flushes_are_compacted_without_a_change(file: Path, whole: Path, tmp_path: Path) -> None:
     overrides = ["output.flush=1", "checkpoint.every=100"]
     simulation.run(simulation.read(file, overrides), tmp_path / "run", quiet=True).close()

@@ -114,6 +114,7 @@ def in_waves(small: Path) -> dict[str, np.ndarray]:
     return recorded(results.open(alone(small, "waves", *SETTINGS, "sweep.wave=1")))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("ranks", [0, pytest.param(2, marks=pytest.mark.mpi)])
 def test_they_record_what_they_do_in_waves(
     small: Path, petabatch: Command, in_waves: dict[str, np.ndarray], ranks: int
@@ -174,6 +175,7 @@ def test_a_checkpoint_before_they_are_found_has_their_numbers(
     assert_same(recorded(simulation.resume(out, mpi=False, quiet=True)), in_waves)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "how",
     [
@@ -220,6 +222,7 @@ def test_their_slices_keep_the_state_before_the_display_in_which_they_fail(
                 assert mine.tobytes() == theirs.tobytes(), (number, key)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("strength", "display", "stop"),
     [
@@ -287,6 +290,7 @@ def raising(small: Path, name: str, *settings: str) -> Path:
     return alone(small, name, *SETTINGS[:1], "plugins=['moody.py']", *settings)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kernel", ["auto", "array"])
 def test_images_and_probes_that_raise_fail_alone(
     small: Path, kernel: str, monkeypatch: pytest.MonkeyPatch
@@ -325,6 +329,7 @@ def test_images_and_probes_that_raise_fail_alone(
     assert_same(recorded(again), waves)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("ranks", [0, pytest.param(2, marks=pytest.mark.mpi)])
 def test_they_fail_alone_on_held_out_images(small: Path, petabatch: Command, ranks: int) -> None:
     held = "evaluate={source={type='noise'}, every='display', displays=%s}"
@@ -386,6 +391,7 @@ def test_first_images_that_are_not_finite_fail_alone(small: Path) -> None:
         raising(small, "none", *settings)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("ranks", [0, pytest.param(2, marks=pytest.mark.mpi)])
 def test_first_images_that_no_point_has_are_refused(small: Path, petabatch: Command, ranks: int) -> None:
     (small.parent / "moody.py").write_text(MOODY)
@@ -402,6 +408,7 @@ def test_first_images_that_no_point_has_are_refused(small: Path, petabatch: Comm
             assert results.open(out).coordinates["failed"].tolist() == [0, 0, 0, -1, -1, -1]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("layer", "swept", "bad", "good"),
     [  # each point has a layer of its own, or all have one, whose update has all of them

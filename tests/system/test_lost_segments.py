@@ -53,6 +53,7 @@ def assert_a_gap(path: Path, expected: Path, first: int, last: int) -> None:
             assert run[name][...].tobytes() == other[name][...][kept].tobytes()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("index", [None, flip, Path.unlink], ids=["", "index flipped", "no index"])
 @pytest.mark.parametrize("change", [flip, Path.unlink], ids=["flipped", "missing"])
 def test_the_index_is_rebuilt_without_the_steps_of_a_lost_segment(

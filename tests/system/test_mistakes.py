@@ -74,6 +74,7 @@ def pattern(message: list[str]) -> str:
     return "".join(lines).replace(re.escape("..."), ".*")
 
 
+@pytest.mark.sampled(32)
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.title)
 def test_a_mistake_is_answered(
     mistake: Mistake,

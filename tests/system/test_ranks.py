@@ -18,6 +18,7 @@ from support.processes import PATIENCE, kill_all, wait_for_checkpoint, with_gate
 pytestmark = pytest.mark.mpi
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("mode", "ranks"),
     [
@@ -43,6 +44,7 @@ def test_every_dataset_has_the_same_bits_on_any_number_of_ranks(
     assert contents(small.parent / "ranks" / "run.h5") == expected
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("reduce", ["exact", pytest.param("overlapped", marks=pytest.mark.long)])
 def test_killed_on_two_ranks_and_resumed_on_three(small: Path, petabatch: Command, reduce: str) -> None:
     more = ("run.batch=8", "run.displays=30", f"run.reduce={reduce}", "run.verify=2")

@@ -98,6 +98,7 @@ def folder(tmp_path: Path) -> Path:
     return place
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("source", "layer", "before"),
     [

@@ -142,6 +142,7 @@ def test_killed_before_its_first_flush_it_is_resumed(
     assert contents(on / "run.h5") == contents(go_on(small, "whole") / "run.h5")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.mpi
 @pytest.mark.parametrize("rule", ["cycle", "reset"])
 def test_the_rules_mean_the_same_on_any_number_of_ranks(

@@ -180,6 +180,7 @@ main()
 """
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("place", "name", "number", "code"),
     [

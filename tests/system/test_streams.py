@@ -26,6 +26,7 @@ def shell(small: Path, command: str) -> subprocess.CompletedProcess[bytes]:
     )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("command", "code", "said"),
     [

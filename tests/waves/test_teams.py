@@ -88,6 +88,7 @@ def assert_close(found: Recorded, expected: Recorded, tolerance: float = 1e-4) -
         np.testing.assert_allclose(found[name], values, rtol=tolerance, atol=tolerance, err_msg=name)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.mpi
 @pytest.mark.parametrize("split", [ROWS, pytest.param(FEATURES, marks=pytest.mark.long)])
 @pytest.mark.parametrize("settings", [SWEEP, POOL], ids=["waves", "pool"])

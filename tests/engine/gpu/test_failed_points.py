@@ -26,6 +26,7 @@ SETTINGS = (
 )
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("kernel", "fit"), [("display", 9), ("step", 9), ("array", 9), ("step", 4)])
 def test_they_fail_alone(small: Path, kernel: str, fit: int, monkeypatch: pytest.MonkeyPatch) -> None:
     images = np.load(small.parent / "images.npy")

@@ -44,6 +44,7 @@ emulated = pytest.mark.skipif(COMPILER is None, reason=NO_COMPILER)
 real = pytest.mark.skipif(MISSING is not None, reason=f"no GPU here: {MISSING}")
 
 
+@pytest.mark.sampled(2)
 @emulated
 @pytest.mark.parametrize("kernel", ["display", "step", "array"])
 @pytest.mark.parametrize("mode", ["extra_shared", "shared"])

@@ -52,6 +52,7 @@ def assert_near(found: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -
         np.testing.assert_allclose(found[key], values, rtol=1e-4, atol=2e-5, err_msg=key)
 
 
+@pytest.mark.sampled(4)
 @emulated
 @pytest.mark.parametrize(
     ("code", "kernel"),

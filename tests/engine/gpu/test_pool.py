@@ -64,6 +64,7 @@ def compare(found: results.Results, expected: results.Results, slices: list[int]
             np.testing.assert_allclose(mine, theirs, rtol=0, atol=3e-4 * scale, err_msg=name)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("kernel", "most"), [("display", 1), ("display", 3), ("step", 1), ("step", 7), ("array", 1), ("array", 3)]
 )

@@ -15,6 +15,7 @@ from support.gpu_runs import assert_near, network, on_gpu, split_state_of, state
 pytestmark = pytest.mark.skipif(COMPILER is None, reason=NO_COMPILER)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "parallel",
     [{"features": 2}, {"features": 3}, {"rows": 2}, {"rows": 2, "features": 2}],

@@ -24,6 +24,7 @@ WAVES = ("sweep.layers.V1.threshold=[0.2, 0.3, 0.4]", "sweep.wave=2")
 POOL = ("run.batch=5", "run.pool=true")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("parts", ["features", "rows"])
 @pytest.mark.parametrize("settings", [WAVES, POOL], ids=["waves", "pool"])
 def test_points_are_split_over_gpus(

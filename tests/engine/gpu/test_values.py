@@ -121,6 +121,7 @@ def stopping(**keys: Any) -> Network:
     )
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_slices_rest_as_on_the_cpu(kernel: str) -> None:
     wanted = stopping()

@@ -123,6 +123,7 @@ def test_a_dictionary_that_is_not_finite_has_no_gap_even_if_its_features_are_sil
         assert measured(case, signed) == np.inf
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("whole", [False, True])
 @pytest.mark.parametrize("signed", [False, True])
 @pytest.mark.parametrize("bad", [np.nan, np.inf])

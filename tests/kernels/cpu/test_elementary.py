@@ -65,6 +65,7 @@ def numbers() -> np.ndarray:
     return np.concatenate([every[np.isfinite(every)], *usual, np.array(SPECIAL, np.float32)])
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", NAMES)
 def test_functions_are_within_two_units_in_the_last_place(name: str) -> None:
     x = numbers()

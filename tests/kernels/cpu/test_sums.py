@@ -14,6 +14,7 @@ def all_sums(a: np.ndarray, b: np.ndarray) -> tuple[float, float, float]:
     return sums.dot(a, b), sums.wide_dot(a, b), sums.total(b)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("size", [0, 1, 7, 8, 31, 33, 75, 200])
 def test_sums_are_those_of_all_numbers(size: int) -> None:
     a, b = np.random.default_rng(size).normal(size=(2, size)).astype(np.float32)

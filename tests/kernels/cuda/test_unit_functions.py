@@ -113,6 +113,7 @@ def sign(p: Any, state: Any, drive: Any, draws: Any, A: Any) -> None:
         A[i] = np.sign(drive[0][i])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("row", [smaller, larger, between, minimum, maximum, sign])
 def test_functions_of_rows_keep_what_is_no_number_as_compiled_rows_do(row: Callable[..., None]) -> None:
     expected = np.zeros_like(PAIRS[0])

@@ -67,6 +67,7 @@ def names_of(layer: Layer) -> list[str]:
     return [variable.name for variable in layer.variables()]
 
 
+@pytest.mark.sampled(17)
 @pytest.mark.parametrize(("depth", "dtype"), [(1, "float32"), (2, "float32"), (2, "float64")])
 @pytest.mark.parametrize("layer", LAYERS, ids=[f"{one.type}{n}" for n, one in enumerate(LAYERS)])
 def test_updates_on_symbols_are_those_on_arrays(layer: Layer, depth: int, dtype: str) -> None:

@@ -44,6 +44,7 @@ def stepper(one: Network) -> Stepper:
     return Engine(schedule(build(one)), Serial(), 1).lanes[0].stepper
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     ("features", "mode"), [(12, "extra_shared"), (32, "extra_shared"), (32, "extra_non_shared")]
 )

@@ -163,6 +163,7 @@ def test_long_runs_rescale_what_is_kept() -> None:
             np.testing.assert_allclose(array, expected[key], rtol=5e-5, atol=5e-5, err_msg=key)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("threads", [2, 5])
 @pytest.mark.parametrize("p", [many_tiles, many_tiles_non_shared], ids=["shared", "non_shared"])
 @pytest.mark.parametrize("kernel", ["dense", "lazy"])

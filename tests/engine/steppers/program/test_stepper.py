@@ -204,6 +204,7 @@ def test_units_beyond_the_edge_with_patches_of_their_own_deliver_nothing_backwar
             np.testing.assert_allclose(runs.state[key], theirs, 0, 1e-5 * abs(theirs).max(), err_msg=key)
 
 
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("border", ["zero", "mirror", 0.5])
 @pytest.mark.parametrize("mode", ["extra_shared", "shared", "non_shared"])
 @pytest.mark.parametrize(("features", "patch", "stride"), [(20, 6, 2), (64, 3, 1), (5, 12, 2)])
