@@ -244,13 +244,20 @@ def _disturbed_sums(network: Network, seed: int, sign: int) -> Iterator[None]:
     """Have layers receive sums with errors as of rounding, as of weights that are no part of a state.
 
     With a negative sign, sums are 0 that would be but for rounding: whether a unit is active is then decided
-    by it.
+    by it. With a positive one, sums of 0 have errors, too, since what is added may cancel; rules that divide
+    a gradient by its size, as Adam does, make steps of it.
     """
     rng = np.random.default_rng(seed)
 
+    def least(sums: np.ndarray) -> float:
+        return 0.1 * float(abs(sums).max(initial=0)) if sign > 0 else 0.0
+
     def disturbed(update: Any) -> Any:
         def updated(layer: Any, ctx: Any, state: Any, drive: Any, *arrays: Any) -> None:
-            sums = [one * (1 + sign * DISTURBED * rng.normal(size=one.shape)) for one in drive]
+            sums = [
+                one + sign * DISTURBED * rng.normal(size=one.shape) * np.maximum(abs(one), least(one))
+                for one in drive
+            ]
             update(layer, ctx, state, sums if sign > 0 else [*map(_without_small, sums)], *arrays)
 
         return updated
