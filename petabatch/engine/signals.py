@@ -90,16 +90,23 @@ class Signals:
 
     def rest(self, first: int, last: int) -> None:
         """Let the activity of steps first+1 .. last be that of `first`; synapses with delays deliver it."""
-        for history in self.histories.values():
-            for step in range(first + 1, min(last, first + history.length) + 1):
-                history.stand(step)
-        for name, synapses in self.graph.synapses.items():
-            if name not in self.graph.delayed:
-                continue
-            edges = self.graph.edges[self.graph.network.connections[name].post]
-            (arrival,) = (self.arrival(edge) for edge in edges if edge.name == name)
-            for step in range(max(first, last - synapses.longest - 1) + 1, last + 1):
-                arrival(step)  # of earlier steps, nothing is left
+        histories, graph = self.histories.values(), self.graph
+        late = [
+            (self.arrival(edge), graph.synapses[edge.name].longest + 1)
+            for edges in graph.edges.values()
+            for edge in edges
+            if edge.name in graph.delayed
+        ]
+        depth, longest = max(one.length for one in histories), max((length for _, length in late), default=0)
+        for step in range(first + 1, last + 1):
+            if first + depth < step <= last - longest:
+                continue  # all places stand, and what synapses deliver of this step arrives before the end
+            for history in histories:
+                if step <= first + history.length:
+                    history.stand(step)
+            for arrival, length in late:
+                if step > last - length:
+                    arrival(step)
 
     def through(self, connection: str, activity: Array) -> Array:
         """Return what a connection would deliver of this activity, with its present weights."""

@@ -139,13 +139,19 @@ def test_activity_of_earlier_steps_rests_too() -> None:
 
 
 @pytest.mark.parametrize("kernel", ["auto", "array"])
-@pytest.mark.parametrize("longest", [3, 20, 45])
-def test_spikes_in_transit_arrive_after_a_rest_as_through_a_delay(kernel: str, longest: int) -> None:
-    net, dt, units = delayed(network(every=1, kernel=kernel)), 1.0, np.arange(np.prod(SHAPE))
-    assert net.run.dt == dt
+@pytest.mark.parametrize(("delay", "longest"), [(0, 3), (0, 20), (2, 1), (2, 45)])
+def test_spikes_in_transit_arrive_after_a_rest_as_through_a_delay(
+    kernel: str, delay: int, longest: int
+) -> None:
+    net, units = delayed(network(every=1, kernel=kernel)), np.arange(np.prod(SHAPE))
     # Beside a synapse like `late` of each unit one of weight 0 that is later.
-    weights, delays = np.append(np.ones(units.size), 0.0), np.append(np.full(units.size, 3.0), longest)
-    synapses = Sparse(pre="V1", post="spikes", matrix=(*(np.append(units, 0),) * 2, weights, delays))
+    weights, delays = (
+        np.append(np.ones(units.size), 0.0),
+        np.append(np.full(units.size, 3.0 - delay), longest),
+    )
+    synapses = Sparse(
+        pre="V1", post="spikes", delay=delay, matrix=(*(np.append(units, 0),) * 2, weights, delays)
+    )
     both = {name: LayerOutput(every=1) for name in ("late", "spikes")}
     _, found = simulate(
         net.model_copy(
