@@ -139,33 +139,37 @@ def test_activity_of_earlier_steps_rests_too() -> None:
 
 
 @pytest.mark.parametrize("kernel", ["auto", "array"])
-@pytest.mark.parametrize(("delay", "longest"), [(0, 3), (0, 20), (2, 1), (2, 45)])
+@pytest.mark.parametrize(
+    ("total", "delay", "longest"), [(3, 0, 3), (3, 0, 20), (3, 2, 1), (3, 2, 45), (50, 10, 40), (50, 10, 60)]
+)
 def test_spikes_in_transit_arrive_after_a_rest_as_through_a_delay(
-    kernel: str, delay: int, longest: int
+    kernel: str, total: int, delay: int, longest: int
 ) -> None:
-    net, units = delayed(network(every=1, kernel=kernel)), np.arange(np.prod(SHAPE))
-    # Beside a synapse like `late` of each unit one of weight 0 that is later.
-    weights, delays = (
-        np.append(np.ones(units.size), 0.0),
-        np.append(np.full(units.size, 3.0 - delay), longest),
-    )
+    net, units = network(every=1, kernel=kernel), np.arange(np.prod(SHAPE))
+    # Beside a synapse of each unit one of weight 0 that is later.
+    weights = np.append(np.ones(units.size), 0.0)
+    delays = np.append(np.full(units.size, float(total - delay)), longest)
     synapses = Sparse(
         pre="V1", post="spikes", delay=delay, matrix=(*(np.append(units, 0),) * 2, weights, delays)
     )
-    both = {name: LayerOutput(every=1) for name in ("late", "spikes")}
-    _, found = simulate(
-        net.model_copy(
-            update={
-                "layers": {**net.layers, "spikes": Linear(shape=SHAPE)},
-                "connections": {**net.connections, "spikes": synapses},
-                "output": Output(layers=both),
-            }
-        )
-    )
+    update = {
+        "layers": {**net.layers, "spikes": Linear(shape=SHAPE)},
+        "connections": {**net.connections, "spikes": synapses},
+        "output": Output(layers={name: LayerOutput(every=1) for name in ("V1", "spikes")}),
+    }
+    net = net.model_copy(update=update)
+    engine, found = simulate(net)
     made = found["probes/until/steps"]
     assert made.min() < DISPLAY - 20
-    assert np.abs(found["layers/late/A"]).max() > 0.5
-    np.testing.assert_array_equal(found["layers/spikes/A"], found["layers/late/A"])
+    sent, arrived = (np.asarray(found[f"layers/{name}/A"]) for name in ("V1", "spikes"))
+    for display, number in np.ndindex(*made.shape):
+        for step in range(display * DISPLAY, display * DISPLAY + int(made[display, number])):
+            expected = sent[step - total, number] if step >= total else np.zeros(SHAPE)
+            np.testing.assert_array_equal(arrived[step, number], expected)
+    assert np.abs(arrived).max() > 0.5
+    quiet, _ = simulate(net.model_copy(update={"output": Output()}))  # a slice rests in one go
+    for key in ("connections/spikes/pending", "layers/spikes/A"):
+        np.testing.assert_array_equal(quiet.state.arrays[key], engine.state.arrays[key])
 
 
 def test_what_is_around_an_image_is_that_of_its_display_after_a_rest() -> None:
