@@ -45,15 +45,17 @@ def collect(
     devices: Sequence[str] = (),
     command: Sequence[str] | None = None,
     started: str | None = None,
+    began: datetime | None = None,
     overrides: Sequence[str] = (),
 ) -> dict[str, object]:
     """Return the root attributes of a run file.
 
     `params_text` is the params file as given, `params` the same with all defaults, ready for JSON. `hosts`
     and `devices` have one entry per rank. `started` (UTC, ISO 8601) is when a resumed run was first started;
-    it defaults to now. `overrides` are those of the command line, such as `layers.V1.threshold=0.3`.
+    it defaults to when this process `began`, which defaults to now. `overrides` are those of the command
+    line, such as `layers.V1.threshold=0.3`.
     """
-    now = datetime.now(UTC).isoformat(timespec="seconds")
+    now = (began or datetime.now(UTC)).isoformat(timespec="seconds")
     return {
         "petabatch_version": __version__,
         "git": commit(),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +74,8 @@ class WavesSession:
         if comm.rank == 0:
             saved = left_under_way(directory.path, plan.layout, self._is_same, points, self.left)
         self._saved: list[tuple[Path, np.ndarray]] = comm.broadcast(saved)
-        self._began, self._waited_before = time.monotonic(), dict(comm.waited)
+        self._began, self._started = time.monotonic(), datetime.now(UTC)
+        self._waited_before = dict(comm.waited)
         self._before = recorded_provenance(directory) or {} if self._indexes else {}
         self._times: dict[str, float] = {}
         """Seconds of this process by activity, but for those in which it waits for other ranks."""
@@ -204,7 +206,7 @@ class WavesSession:
     def index(self, status: Status) -> float:
         """Rewrite `run.h5` over all that is committed, by any rank; return the seconds that it took."""
         plan, spent = self.plan, time.monotonic() - self._began
-        about = provenance(self.directory, plan.loaded, self.comm, self._before)
+        about = provenance(self.directory, plan.loaded, self.comm, self._before, self._started)
         about["seconds"] = round(self._before.get("seconds", 0.0) + spent, 3)
         about["times"] = self._all_times()
         finished = Finished(ledgers_of(self.directory, plan), plan.points(), plan.base_value)
@@ -265,9 +267,13 @@ def ledgers_of(directory: RunDirectory, plan: Experiment) -> list[Ledger]:
 
 
 def provenance(
-    directory: RunDirectory, loaded: Loaded, comm: Comm, before: Mapping[str, Any]
+    directory: RunDirectory,
+    loaded: Loaded,
+    comm: Comm,
+    before: Mapping[str, Any],
+    began: datetime | None = None,
 ) -> dict[str, Any]:
-    """Return what is recorded of the run, without its times."""
+    """Return what is recorded of the run, without its durations; `began` is the start of this process."""
     found = collect(
         params_text=before.get("params_given") or directory.params_text,
         params=resolved(loaded.network),
@@ -276,6 +282,7 @@ def provenance(
         ranks=comm.size,
         devices=["GPU" if loaded.network.run.device == "gpu" else "CPU"],
         started=before.get("started"),
+        began=began,
         overrides=before.get("overrides") or list(loaded.location.overrides.values()),
     )
     return {**found, "inputs": summary(directory)}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 from petabatch import results, simulation
 from petabatch.errors import AlreadyDone, DamagedError, ParamsError, RunDirectoryError, StoppedEarly
 from petabatch.report.information import describe
-from petabatch.storage import ledger
+from petabatch.storage import ledger, provenance
 from petabatch.storage.merge import merge
 from petabatch.waves import plan, session
 from petabatch.waves.chunk import Chunk
@@ -51,6 +52,20 @@ def assert_same(found: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -
 def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, np.ndarray]:
     """What five points in one batch record."""
     return recorded(swept(write_small(tmp_path_factory.mktemp("batch")), "whole", SWEEP))
+
+
+def test_a_run_has_started_when_its_process_began_and_not_when_its_index_was_written(
+    small: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Later(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> datetime:  # type: ignore[override]
+            return datetime.now(tz) + timedelta(hours=1)
+
+    monkeypatch.setattr(provenance, "datetime", Later)  # of what is recorded in the index
+    with swept(small, "waves", SWEEP, "sweep.wave=2") as run:
+        ago = datetime.now(UTC) - datetime.fromisoformat(run.attributes["started"])
+        assert timedelta(0) <= ago < timedelta(minutes=5)
 
 
 @pytest.mark.parametrize("wave", [1, 2, 7])
