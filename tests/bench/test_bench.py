@@ -32,6 +32,7 @@ def test_bench_reports_speed_floor_and_shares(small: Path, petabatch: Command) -
     assert all(blas in done.stdout for blas in found["machine"]["blas"])
 
 
+@pytest.mark.long
 def test_bench_divides_the_time_of_lazy_steps(small: Path, petabatch: Command) -> None:
     done = petabatch("bench", small, "-s", "run.kernel=lazy", "--threads", 1, "--json", "found.json")
     assert done.returncode == 0, done.stderr

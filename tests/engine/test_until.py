@@ -139,6 +139,7 @@ def test_activity_of_earlier_steps_rests_too() -> None:
     np.testing.assert_array_equal(kept, np.repeat(kept[:, :1], 4, axis=1))
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("kernel", ["auto", "array"])
 @pytest.mark.parametrize(
     ("total", "delay", "longest"), [(3, 0, 3), (3, 0, 20), (3, 2, 1), (3, 2, 45), (50, 10, 40), (50, 10, 60)]

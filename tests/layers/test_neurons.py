@@ -119,6 +119,7 @@ def test_a_step_is_arrivals_reset_integration_threshold() -> None:
     np.testing.assert_allclose(found["w"], [1, 2, 6, 5.5, 9.5, 13.5, 14.5, 15.5, 19.5, 10.75, 11.75, 12.75])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("name", "keys"),
     [

@@ -102,6 +102,7 @@ def test_a_slow_rank_and_those_that_wait_for_it_are_left_alone(small: Path, peta
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.long
 def test_ranks_are_watched_before_one_compiles_what_others_wait_for(
     small: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

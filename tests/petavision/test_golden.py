@@ -22,7 +22,7 @@ EARLY = {"lca_hard": 3}
 """A hard threshold is chaotic: the last step at which PetaVision's two builds still agree."""
 
 
-@pytest.mark.sampled(16)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_layers_norms_and_weights_are_the_originals(name: str, kernel: str) -> None:

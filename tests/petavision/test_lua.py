@@ -179,6 +179,7 @@ def test_the_subnets_that_are_supplied_are_networks(tmp_path: Path) -> None:
     assert "PVSubnets.addMaxPooling is not supplied" in said
 
 
+@pytest.mark.long
 def test_perceptrons_and_backpropagation_are_networks_that_learn(tmp_path: Path) -> None:
     """Of PetaVision's module, singleLayerPerceptron, backPropStep and deconvPath."""
     text = (Path(__file__).parent / "params" / "backprop.lua").read_text()

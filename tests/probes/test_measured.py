@@ -48,6 +48,7 @@ def run() -> np.ndarray:
 TWO = np.array([1.0, 2.0])
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("returned", "found"),
     [

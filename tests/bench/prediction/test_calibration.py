@@ -41,6 +41,7 @@ def kept(network: Network, tmp_path: Path) -> tuple[Calibration, Path]:
     return found, tmp_path / "kept.json"
 
 
+@pytest.mark.long
 def test_some_displays_of_each_slice_are_measured(network: Network, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measuring, "_SECONDS", math.inf)  # also where the machine stands still
     found = calibrate(network, "small", 1, displays=3)

@@ -46,6 +46,7 @@ def test_a_simulator_is_stepped_read_written_and_saved() -> None:
         np.testing.assert_allclose(mine, theirs, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.long
 def test_codes_of_images_are_those_of_the_cpu() -> None:
     rng = np.random.default_rng(0)
     images, dictionary = rng.normal(size=(5, 8, 8, 1)), rng.normal(size=(6, 4, 4, 1))

@@ -304,6 +304,7 @@ def test_ranks_that_cannot_be_started_are_refused(
         start_ranks(gpus, ["run", "x.toml", "--gpus", gpus])
 
 
+@pytest.mark.long
 @emulated
 @pytest.mark.mpi
 @pytest.mark.parametrize(

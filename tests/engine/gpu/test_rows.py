@@ -98,6 +98,7 @@ class WholeAlone(Whole):
     update = Layer.update
 
 
+@pytest.mark.sampled(3)
 @emulated
 @pytest.mark.parametrize("precision", ["float32", "float64"])
 @pytest.mark.parametrize("kind", [Adaptive, ByRowAlone, Involved, Whole])
