@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import random
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -39,7 +40,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         marker = ones[0].get_closest_marker("sampled")
         assert marker is not None
         (count,) = marker.args
-        sample = {place * len(ones) // count for place in range(count)}
+        sample = random.Random(count).sample(range(len(ones)), min(count, len(ones)))
         for place, item in enumerate(ones):
             if place not in sample:
                 item.add_marker(pytest.mark.long)
