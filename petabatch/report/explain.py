@@ -13,7 +13,7 @@ from petabatch.network.until import certificate
 from petabatch.parallel.comm import Serial
 from petabatch.report.lines import field, ranges, wrapped
 from petabatch.sizes import size_text
-from petabatch.spec.schedule import Every
+from petabatch.spec.schedule import STEP, Every
 from petabatch.spec.synapses import Synapses
 
 
@@ -28,20 +28,24 @@ def explain(plan: Plan) -> str:
 
 
 def _layers(plan: Plan) -> Iterator[str]:
-    graph = plan.graph
-    yield "layers             type      level  shape [ny, nx, nf]"
+    graph, wide = plan.graph, max(9, *(len(layer.type) for layer in plan.graph.network.layers.values()))
+    yield f"{'layers':18} {'type':{wide}} level  shape [ny, nx, nf]"
     for level in graph.order:
         for name in level:
             layer = graph.network.layers[name]
             kept = f"  history of {graph.depth[name]} steps" if graph.depth[name] > 1 else ""
-            yield f"  {name:16} {layer.type:9} {graph.levels[name]:5}  {list(layer.shape)}{kept}"
+            if layer.every != STEP and layer.images is None and not layer.static:
+                late = f", offset {layer.offset}" if layer.offset else ""
+                kept += f"  updated every {layer.every}{late}" if layer.every.count else "  never updated"
+            yield f"  {name:16} {layer.type:{wide}} {graph.levels[name]:5}  {list(layer.shape)}{kept}"
             for remark in layer.remarks(graph.network.run.dt):
                 yield from wrapped(f"  {'':32}  ", remark, 36)
 
 
 def _connections(plan: Plan) -> Iterator[str]:
     graph = plan.graph
-    yield "connections        type      from -> to (channel)"
+    wide = max(9, *(len(one.type) for one in graph.network.connections.values()), 9)
+    yield f"{'connections':18} {'type':{wide}} from -> to (channel)"
     lookback = {edge.name: edge.lookback for edges in graph.edges.values() for edge in edges}
     for name, connection in graph.network.connections.items():
         notes = []
@@ -58,7 +62,7 @@ def _connections(plan: Plan) -> Iterator[str]:
             notes.append(_synapses(graph.synapses[name]))
         arrow = f"{connection.pre} -> {connection.post} ({connection.into})"
         text = f"{arrow}{'; ' if notes else ''}{', '.join(notes)}"
-        yield from wrapped(f"  {name:16} {connection.type:9} ", text, 31)
+        yield from wrapped(f"  {name:16} {connection.type:{wide}} ", text, 31)
 
 
 def _synapses(synapses: Synapses) -> str:

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from petabatch.layers import Constant, LeakyIntegrator
+from petabatch.network.build import build
+from petabatch.network.plan import schedule
 from petabatch.report import explain
+from petabatch.spec.network import Network, Run
+from petabatch.spec.schedule import DISPLAY, NEVER, Every
 
 
 @pytest.mark.parametrize(
@@ -20,3 +25,20 @@ from petabatch.report import explain
 )
 def test_operations_are_counted_in_units_that_suit(count: float, text: str) -> None:
     assert explain._flop(count) == text
+
+
+@pytest.mark.parametrize(
+    ("every", "offset", "text"),
+    [
+        (Every(1), 0, ""),
+        (Every(5), 2, "  updated every 5 steps, offset 2"),
+        (DISPLAY, 0, "  updated every display"),
+        (NEVER, 0, "  never updated"),
+    ],
+)
+def test_layers_that_skip_steps_are_named_in_aligned_columns(every: Every, offset: int, text: str) -> None:
+    layer = LeakyIntegrator(shape=(1, 1, 2), every=every, offset=offset)
+    net = Network(run=Run(display=10, displays=1), layers={"one": Constant(shape=(1, 1, 2)), "late": layer})
+    heading, *rows = explain.summary(schedule(build(net))).splitlines()[:3]
+    place = heading.index("shape")
+    assert sorted(row[place:] for row in rows) == ["[1, 1, 2]", f"[1, 1, 2]{text}"]
