@@ -28,7 +28,7 @@ def explain(plan: Plan) -> str:
 
 
 def _layers(plan: Plan) -> Iterator[str]:
-    graph, wide = plan.graph, max(9, *(len(layer.type) for layer in plan.graph.network.layers.values()))
+    graph, wide = plan.graph, max([9, *(len(layer.type) for layer in plan.graph.network.layers.values())])
     yield f"{'layers':18} {'type':{wide}} level  shape [ny, nx, nf]"
     for level in graph.order:
         for name in level:
@@ -44,7 +44,7 @@ def _layers(plan: Plan) -> Iterator[str]:
 
 def _connections(plan: Plan) -> Iterator[str]:
     graph = plan.graph
-    wide = max(9, *(len(one.type) for one in graph.network.connections.values()), 9)
+    wide = max([9, *(len(one.type) for one in graph.network.connections.values())])
     yield f"{'connections':18} {'type':{wide}} from -> to (channel)"
     lookback = {edge.name: edge.lookback for edges in graph.edges.values() for edge in edges}
     for name, connection in graph.network.connections.items():

@@ -12,6 +12,7 @@ import pytest
 
 from petabatch import results, simulation
 from petabatch.connections import Conv, Identity, Pool, Sparse, Transpose
+from petabatch.engine.assembly import Assembly
 from petabatch.engine.engine import Engine
 from petabatch.engine.steppers.program.workspace import Workspace
 from petabatch.errors import ParamsError
@@ -20,14 +21,15 @@ from petabatch.layers import LCA, HeavyBall, Input, KneeTimeScale, Linear, Recti
 from petabatch.network.build import build
 from petabatch.network.plan import schedule
 from petabatch.network.slices import sliced
-from petabatch.parallel.comm import Serial
+from petabatch.parallel.comm import Comm, Serial
 from petabatch.probes import L1, Energy, Optimality
-from petabatch.spec.network import LayerOutput, Network, Output, Until
+from petabatch.spec.network import LayerOutput, Network, Output, Parallel, Until
 from petabatch.spec.schedule import DISPLAY as DISPLAY_PERIOD
 from petabatch.spec.sweep import Sweep
-from petabatch.weights import Gaussian
+from petabatch.weights import Gaussian, Uniform
 from support.commands import Command, alone, contents, set_all
 from support.networks import GivenImages, assert_same, collect, images, lca_network, simulate
+from support.rank_threads import on_threads
 from support.swept_units import STRENGTH, swept
 
 Recorded = dict[str, np.ndarray]
@@ -174,6 +176,33 @@ def test_spikes_in_transit_arrive_after_a_rest_as_through_a_delay(
     quiet, _ = simulate(net.model_copy(update=unobserved))
     for key in ("connections/spikes/pending", "layers/spikes/A"):
         np.testing.assert_array_equal(quiet.state.arrays[key], engine.state.arrays[key])
+
+
+@pytest.mark.parametrize("split", [Parallel(rows=2), Parallel(features=2)], ids=str)
+def test_spikes_in_transit_while_ranks_that_share_a_slice_rest(split: Parallel) -> None:
+    def pending(split: Parallel, ranks: int) -> np.ndarray:
+        net = network(kernel="auto")
+        delays, init = Uniform(low=1.0, high=40.0), Gaussian(deviation=0.2)
+        late = Sparse(pre="V1", post="spikes", probability=0.2, delay=2, delays=delays, init=init)
+        update = {
+            "layers": {**net.layers, "spikes": Linear(shape=SHAPE)},
+            "connections": {**net.connections, "spikes": late},
+            "parallel": split,
+        }
+        plan = schedule(build(net.model_copy(update=update)))
+
+        def final(comm: Comm) -> np.ndarray:
+            engine = Assembly(plan, comm, 1, None).engine()
+            engine.start()
+            for step in engine.run():
+                engine.recorder.take(step)
+            assert (engine.state.arrays["until/steps"] < DISPLAY).all()
+            return np.array(engine.state.arrays["connections/spikes/pending"])
+
+        return on_threads(ranks, final)[0]
+
+    ranks = split.rows * split.features
+    np.testing.assert_allclose(pending(split, ranks), pending(Parallel(), 1), rtol=0, atol=4e-6)
 
 
 def test_what_is_around_an_image_is_that_of_its_display_after_a_rest() -> None:
