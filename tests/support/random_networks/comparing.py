@@ -245,7 +245,7 @@ def _disturbed_sums(network: Network, seed: int, sign: int) -> Iterator[None]:
 
     With a negative sign, sums are 0 that would be but for rounding: whether a unit is active is then decided
     by it. With a positive one, sums of 0 have errors, too, since what is added may cancel; rules that divide
-    a gradient by its size, as Adam does, make steps of it.
+    a gradient by its size, as Adam does, make steps of it. Activities that are 0 in float32 are so in both.
     """
     rng = np.random.default_rng(seed)
 
@@ -259,6 +259,8 @@ def _disturbed_sums(network: Network, seed: int, sign: int) -> Iterator[None]:
                 for one in drive
             ]
             update(layer, ctx, state, sums if sign > 0 else [*map(_without_small, sums)], *arrays)
+            activity = arrays[-1]
+            activity[abs(activity) < np.finfo(np.float32).tiny] = 0
 
         return updated
 
