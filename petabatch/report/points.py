@@ -72,7 +72,6 @@ def points_table(run: results.Results) -> Iterator[str]:
     for values, numbers in list(rows.items())[:_MOST_POINTS]:
         found = (f"{one[numbers].mean():.6g}" for one in measured.values())
         lines.append((*(f"{value:.6g}" for value in values), f"{len(numbers)}", *found))
-    yield f"points             {len(rows)}" + (
-        f", of which the first {_MOST_POINTS}" if len(rows) > _MOST_POINTS else ""
-    )
+    shown = f" (first {_MOST_POINTS} shown)" if len(rows) > _MOST_POINTS else ""
+    yield f"points             {len(rows)}{shown}"
     yield from table(lines)

@@ -23,6 +23,7 @@ from petabatch.network.build import build
 from petabatch.network.numbers import with_value
 from petabatch.network.plan import schedule
 from petabatch.network.slices import own_values, sliced
+from petabatch.probes import PSNR
 from petabatch.rounding import relative
 from petabatch.spec.network import Network
 from petabatch.spec.over_time import OverTime
@@ -157,7 +158,7 @@ class Reference:
             return [], count
         rng, numbers, left = np.random.default_rng(0), _arrays(expected), apart
         spread: dict[tuple[int, str], Any] = {}
-        for place, reach in self._at_rest(found.states):
+        for place, reach in self._by_rounding(found.states):
             spread[place] = np.maximum(spread.get(place, 0), reach)
         for other in self._others(found.states, rng):
             for place, values in _arrays(other).items():
@@ -167,8 +168,15 @@ class Reference:
                 break  # more disturbances only give more room
         return [f"{what}: {line}" for line in left], count - len(left)
 
-    def _at_rest(self, states: Sequence[Arrays]) -> Iterator[tuple[tuple[int, str], np.ndarray]]:
-        """Yield where the step size of FISTA follows from rounding: in slices whose code rests."""
+    def _by_rounding(self, states: Sequence[Arrays]) -> Iterator[tuple[tuple[int, str], np.ndarray]]:
+        """Yield what follows from rounding alone.
+
+        The step size of FISTA, in slices whose code rests; the PSNR of a layer with itself: the range of a
+        layer that may be constant but for rounding, over a residual of 0.
+        """
+        for name, probe in self._network.probes.items():
+            if isinstance(probe, PSNR) and probe.image == probe.reconstruction:
+                yield (-1, f"probes/{name}/psnr"), np.array(np.inf)
         fistas = [name for name, layer in self._network.layers.items() if layer.type == "fista"]
         for (step, state), name in product(enumerate(states[:-1]), fistas):
             code = state[f"layers/{name}/A"]
@@ -288,12 +296,16 @@ def _rescaled_rounding(states: Sequence[Arrays]) -> Iterator[None]:
 
     def updated(layer: Any, ctx: Any, state: Any, drive: Any, previous: Any, activity: Any) -> None:
         update(layer, ctx, state, drive, previous, activity)
+        if layer.method == "softmax":
+            return  # which divides by no size
         run = states[ctx.step][f"layers/{ctx.layer}/A"]
         theirs = run[:, ctx.step % run.shape[1]]
         if len(theirs) != len(activity):
             theirs = theirs[list(ctx.slices)]
         axes = (1, 2, 3) if layer.over == "slice" else (3,)
-        size, largest = drive[0].std(axis=axes, keepdims=True), max(0.1, float(abs(drive[0]).max()))
+        centred = drive[0] - (0 if layer.method == "length" else drive[0].mean(axis=axes, keepdims=True))
+        size = np.sqrt(np.square(centred).mean(axis=axes, keepdims=True))
+        largest = max(0.1, float(abs(drive[0]).max()))
         activity[...] = np.where(size * TOLERANCE < rounding * largest, theirs, activity)
 
     with pytest.MonkeyPatch.context() as patched:
