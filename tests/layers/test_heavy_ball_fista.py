@@ -100,6 +100,26 @@ def test_fista_finds_its_step(first: float) -> None:
     assert found["relative_gap"][-1, 0] < 1e-3
 
 
+@pytest.mark.parametrize("kernel", ["array", "auto"])
+@pytest.mark.parametrize("norm", [1e-3, 1e2, 1e4, 1e6])
+def test_fista_finds_its_step_for_dictionaries_of_any_norm(norm: float, kernel: str) -> None:
+    one = problem(signed=True)
+    one = one.at(weights=one.weights * norm, threshold=one.threshold * norm)
+    found = one.run("fista", 0.01, 600, every=600, precision="float32", kernel=kernel)
+    assert found["relative_gap"][-1, 0] < 1e-3
+
+
+@pytest.mark.parametrize("kernel", ["array", "auto"])
+def test_a_black_image_does_not_change_the_step_of_fista(kernel: str) -> None:
+    one = problem(items=2)
+    one.data[:, 0] = 0
+    network = one.network("fista", 0.1, 800, every=800, displays=2, precision="float32", kernel=kernel)
+    sizes = LayerOutput(every=Every(1), variables=("step",))
+    found = simulate(network.model_copy(update={"output": Output(layers={"V1": sizes})}))[1]
+    assert (found["layers/V1/step"][:800] == 0.1).all()
+    assert found["probes/optimum/relative_gap"][-1, 0] < 1e-3
+
+
 def test_the_step_of_fista_survives_rounding_noise_at_the_optimum() -> None:
     one = problem(items=2)
     network = one.network("fista", 0.1, 1500, displays=2, precision="float32")
