@@ -6,7 +6,7 @@ import ast
 import math
 import re
 import warnings
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from petabatch.equations.arrays import number as value_of
@@ -59,11 +59,25 @@ class Place:
 class EquationError(ValueError):
     """A text that is no equation, with the place in it."""
 
+    others: Sequence[EquationError] = ()
+    """Further errors of the same text."""
+
     def __init__(
         self, message: str, place: Place | None, found: str = "", expected: str = "", hint: str = ""
     ) -> None:
         super().__init__(message if place is None else f"{place}: {message}")
         self.found, self.expected, self.hint = shortened(found), expected, hint
+
+
+def together(errors: Iterable[EquationError]) -> EquationError:
+    """Return one error that has the others, of those that found the same the first."""
+    different: dict[str, EquationError] = {}
+    for error in errors:
+        for one in (error, *error.others):
+            different.setdefault(one.found or str(one), one)
+    first, *others = different.values()
+    first.others = others
+    return first
 
 
 def parse(text: str, known: Collection[str], place: Place = Place(), condition: bool = False) -> Expression:
@@ -89,7 +103,13 @@ def parse(text: str, known: Collection[str], place: Place = Place(), condition: 
             "this cannot be read", place, text.strip(), "a shorter expression, less deeply nested"
         ) from None
     _check_size(tree, place)
-    found = _Reader(known, place, f"({text}\n)").expression(tree)
+    reader = _Reader(known, place, f"({text}\n)")
+    try:
+        found = reader.expression(tree)
+    except EquationError as error:
+        raise together([*reader.undefined, error]) if reader.undefined else error from None
+    if reader.undefined:
+        raise together(reader.undefined)
     if is_condition(found) != condition:
         wanted, got = ("a condition", "a number") if condition else ("a number", "a condition")
         hint = "such as v > -50" if condition else "int(...) of a condition is 1 or 0"
@@ -158,6 +178,7 @@ def _too_large(place: Place, found: str) -> EquationError:
 class _Reader:
     def __init__(self, known: Collection[str], place: Place, text: str) -> None:
         self.known, self.place, self.text = known, place, text
+        self.undefined: list[EquationError] = []
         self._constants: dict[int, float] = {}
         """The values of expressions without names, by their identity."""
 
@@ -236,7 +257,8 @@ class _Reader:
             raise self._error("this function has no arguments", node, f"{node.id}(...)")
         expected = ", ".join((*self.known, *CONSTANTS))
         hint = did_you_mean(node.id, self.known) or "numbers are given in `parameters`, inputs in `currents`"
-        raise self._error("this name is not defined", node, expected, hint)
+        self.undefined.append(self._error("this name is not defined", node, expected, hint))
+        return Name(node.id)
 
     def _binary(self, node: ast.BinOp) -> Expression:
         a, b = self._value(node.left), self._value(node.right)

@@ -94,6 +94,23 @@ def test_what_is_no_equation_is_refused_at_its_place(text: str, place: str, mess
     assert time.perf_counter() - began < 2
 
 
+def test_all_names_that_are_not_defined_are_told_at_once() -> None:
+    with pytest.raises(EquationError) as found:
+        read_equations("dv/dt = (I - v) / tau + sigma * xi\ndw/dt = (a*v - w) / tauw + s\ns = 2 * tau", ())
+    first = found.value
+    assert {one.found for one in (first, *first.others)} == {"I", "tau", "sigma", "a", "tauw"}
+    assert all("not defined" in str(one) for one in (first, *first.others))
+    with pytest.raises(EquationError, match="not defined"):
+        read_equations("dv/dt = (1 if foo else 2) * v", ())
+
+
+@pytest.mark.parametrize("flag", ["unless refractory", "(unless refractory)", "( unless  refractory )"])
+def test_the_flag_of_refractory_equations_may_stand_in_parentheses(flag: str) -> None:
+    assert read_equations(f"dv/dt = -v / 10 : {flag}\ndw/dt = -w", ()).derivatives["v"].paused
+    with pytest.raises(EquationError, match="no such flag"):
+        read_equations("dv/dt = -v : (unless refractory", ())
+
+
 def test_statements_of_a_reset_are_assignments_to_variables() -> None:
     found = read_statements("v = -60; w += 2 * tau\n w *= 3  # more", ("v", "w"), ("tau",))
     values = dict(VALUES)

@@ -346,6 +346,12 @@ def test_errors_name_file_line_and_column_of_the_equation() -> None:
     assert (problem.found, problem.hint) == ("tua", "did you mean tau?")
 
 
+def test_the_errors_of_a_file_have_all_names_that_are_not_defined() -> None:
+    with pytest.raises(ParamsError) as found:
+        parse(TEXT.replace("tua", "tua + sigma * a"), "net.toml")
+    assert [one.found for one in found.value.problems] == ["tua", "sigma", "a"]
+
+
 def test_targets_are_variables_and_currents_and_must_be_given() -> None:
     with pytest.raises(ParamsError) as found:
         build(parse(TEXT.replace("tua", "tau")).network)
