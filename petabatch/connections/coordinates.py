@@ -119,11 +119,14 @@ def _checked(path: str, arrays: dict[str, np.ndarray], pre: int, post: int) -> C
         for part, most in ((found.pre, pre), (found.post, post))
     )
     if shape != (pre, post) or not inside:
-        largest = [int(part.max()) if part.size else -1 for part in found[:2]]
+        given = f"shape {list(shape)}, " if "shape" in arrays else ""
+        ranges = (
+            f"{name} {part.min()} to {part.max()}" if part.size else f"no {name}"
+            for name, part in (("rows", found.pre), ("columns", found.post))
+        )
         raise InputError(
-            f"{where}this matrix does not fit the layers\n"
-            f"    found:    {list(shape)}, last row {largest[0]}, last column {largest[1]}\n"
-            f"    expected: {[pre, post]}, units of the pre layer times units of the post layer"
+            f"{where}this matrix does not fit the layers\n    found:    {given}{', '.join(ranges)}\n"
+            f"    expected: {[pre, post]}, units of pre and post, counted from 0"
         )
     late = found.delays
     if late is not None and (late.dtype.kind not in "fiu" or not (np.isfinite(late) & (late >= 0)).all()):

@@ -147,7 +147,9 @@ def test_mistakes_are_explained(tmp_path: Path) -> None:
     file = tmp_path / "other.npz"
     sparse.save_npz(file, sparse.eye_array(60).tocsr())
     assert "connections.sparse.path" in wrong(probability=None, path=str(file))
-    assert "found:    [60, 60], last row 59, last column 59" in wrong(probability=None, path=str(file))
+    assert "found:    shape [60, 60], rows 0 to 59, columns 0 to 59" in wrong(
+        probability=None, path=str(file)
+    )
     np.savez(file, numbers=np.ones(3))
     assert "this is no sparse matrix" in wrong(probability=None, path=str(file))
     sparse.save_npz(file, sparse.dia_array(np.eye(60, 84)))
@@ -155,7 +157,7 @@ def test_mistakes_are_explained(tmp_path: Path) -> None:
     file.write_bytes(file.read_bytes()[:100])
     assert "this matrix cannot be read" in wrong(probability=None, path=str(file))
     np.savez(file, row=np.array([0, 60], np.uint32), col=[1, 2], data=[1.0, 2.0])
-    assert "last row 60" in wrong(probability=None, path=str(file))
+    assert "found:    rows 0 to 60, columns 1 to 2\n" in wrong(probability=None, path=str(file))
     np.savez(file, row=[0, 1], col=[1, 2], data=[1.0, np.nan])
     assert "some weights are missing or not finite" in wrong(probability=None, path=str(file))
 
