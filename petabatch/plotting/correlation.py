@@ -104,7 +104,8 @@ def correlation(
     bins = span(run, width * every_of(found[0]), unit)
     heading(
         figure,
-        title or f"Correlation of {of_layers(drawn, every)}, {of_slice(run, number)}, in bins of {bins}",
+        title,
+        f"Correlation of {of_layers(drawn, every)}, {of_slice(run, number)}, in bins of {bins}",
     )
     return figure
 
