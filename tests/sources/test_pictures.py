@@ -9,7 +9,11 @@ import pytest
 from PIL import Image
 
 from petabatch.errors import InputError
-from petabatch.sources import Images
+from petabatch.layers import Input
+from petabatch.params import first_state, plan
+from petabatch.sources import ImageArray, Images
+from petabatch.spec.load import Loaded
+from petabatch.spec.network import Network, Run
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (6, 8, 3)).astype(np.uint8)
 UPRIGHT = {
@@ -64,3 +68,28 @@ def test_floats_are_shown_as_they_are_and_32_bit_integers_refused(tmp_path: Path
     Image.fromarray(values.astype(np.int32)).save(tmp_path / "b.tif")
     with pytest.raises(InputError, match=r"b\.tif: these numbers are not pixels"):
         Images(files=str(tmp_path / "b.tif")).open((5, 7, 1), 1, 1)
+
+
+def test_check_tells_what_was_found(tmp_path: Path) -> None:
+    for number, shape in enumerate([(8, 8), (8, 9), (10, 8)]):
+        Image.fromarray(np.zeros(shape, np.uint8)).save(tmp_path / f"{number + 1}.png")
+    (tmp_path / "broken.png").write_bytes(b"nothing")
+    whole = (tmp_path / "1.png").read_bytes()
+    at = whole.index(b"IDAT") + 6
+    (tmp_path / "0.png").write_bytes(whole[:at] + bytes([whole[at] ^ 255]) + whole[at + 1 :])  # seen later
+    np.save(tmp_path / "bytes.npy", np.linspace(0, 200, 3 * 64, dtype=np.float32).reshape(3, 8, 8))
+    layers = {
+        "pictures": Input(
+            shape=(8, 8, 1), source=Images(files=str(tmp_path), crop="center", on_bad_item="skip")
+        ),
+        "floats": Input(shape=(8, 8, 1), source=ImageArray(file=str(tmp_path / "bytes.npy"))),
+        "scaled": Input(
+            shape=(8, 8, 1), source=ImageArray(file=str(tmp_path / "bytes.npy"), normalize="standard")
+        ),
+    }
+    loaded = Loaded.from_network(Network(layers=layers, run=Run(batch=1, steps=1)))
+    assert first_state(loaded, plan(loaded))[1] == [
+        "pictures: 4 images, 8 x 8 to 10 x 8, 2 more cannot be shown",
+        "floats: 3 images, 8 x 8, floats to 66, which are not scaled: are they pixels of 8 bits?",
+        "scaled: 3 images, 8 x 8",
+    ]
