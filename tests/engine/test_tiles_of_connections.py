@@ -73,6 +73,21 @@ def test_weights_of_positions_and_of_slices(keys: dict[str, Any], parts: dict[st
         assert not np.array_equal(learned[0], learned[-1])
 
 
+@pytest.mark.parametrize("mode", ["non_shared", "extra_non_shared"])
+def test_weights_of_a_tile_of_one_position_keep_its_axes(mode: Any) -> None:
+    layers = {"column": Linear(shape=(2, 1, 7)), "made": Linear(shape=(2, 1, 3))}
+    connections: dict[str, Connection] = {
+        "down": Conv(pre="image", post="column", patch=(1, 1), init=Gaussian()),
+        "own": Conv(
+            pre="column", post="made", patch=(1, 1), mode=mode, init=Gaussian(),
+            learn=Hebbian(error="made", rate=0.1),
+        ),
+    }  # fmt: skip
+    found = agrees(loop_with("dense", layers, connections), {"rows": 2})
+    batch = (2,) if mode == "non_shared" else ()
+    assert found["connections/own/weights"].shape[1:] == (*batch, 2, 1, 7, 1, 1, 3)
+
+
 @pytest.mark.parametrize("reduce", ["exact", "overlapped"])
 def test_several_updates_of_weights_of_positions_and_of_all(reduce: Any) -> None:
     tables = own_weights(mode="extra_non_shared", normalize=L2(), learn=RULE)
