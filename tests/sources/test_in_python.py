@@ -215,6 +215,6 @@ def test_a_run_with_arrays_of_a_plugin_is_resumed_with_them(
 
 def test_other_objects_of_plugins_have_no_place_in_params(small: Path) -> None:
     with pytest.raises(
-        PetabatchError, match="a value of a plug-in cannot be written\n.*test_in_python.Tensor"
+        PetabatchError, match=r"a value of a plug-in cannot be written\n.*test_in_python\.Tensor"
     ):
         resolved(showing(small, Reels(data=[Tensor(IMAGES[0])])))
