@@ -12,7 +12,7 @@ from petabatch.layers import LCA, Bins, Linear, Mask
 from petabatch.learning import Hebbian
 from petabatch.spec.parts import Connection
 from petabatch.weights import L2, Constant, Gaussian
-from support.parts import agrees, loop_with, of_ranks, split
+from support.parts import agrees, assert_near, loop_with, of_ranks, split
 
 PARTS = [{"rows": 2}, {"rows": 3}, {"features": 2, "rows": 2}]
 KERNELS = ["dense", pytest.param("array", marks=pytest.mark.long)]
@@ -86,6 +86,25 @@ def test_weights_of_a_tile_of_one_position_keep_its_axes(mode: Any) -> None:
     found = agrees(loop_with("dense", layers, connections), {"rows": 2})
     batch = (2,) if mode == "non_shared" else ()
     assert found["connections/own/weights"].shape[1:] == (*batch, 2, 1, 7, 1, 1, 3)
+
+
+@pytest.mark.parametrize("mode", ["shared", "extra_non_shared"])
+@pytest.mark.parametrize("ends", ["rows", "columns"])
+def test_even_patches_along_a_one_to_one_axis_beside_a_many_to_one_axis(ends: str, mode: Any) -> None:
+    shape = (36, 12, 4) if ends == "rows" else (18, 24, 4)
+    layers = {"down": Linear(shape=shape), "up": Linear(shape=(36, 24, 3))}
+    connections: dict[str, Connection] = {
+        "own": Conv(
+            pre="image", post="down", patch=(4, 2), mode=mode, init=Gaussian(), normalize=L2(),
+            learn=Hebbian(error="down", rate=0.1),
+        ),
+        "back": Transpose(pre="down", post="up", of="own"),
+    }  # fmt: skip
+    found = {
+        kernel: agrees(loop_with(kernel, layers, connections), {"rows": 2}) for kernel in ("dense", "array")
+    }
+    assert_near(found["array"], found["dense"], 1e-5)
+    assert found["array"]["layers/up/A"][-1].any()
 
 
 @pytest.mark.parametrize("reduce", ["exact", "overlapped"])
