@@ -1,4 +1,4 @@
-"""Who makes the steps of a short call: the calling thread, unless there are sums over ranks for it to move."""
+"""Who makes the steps of a short call: the calling thread, unless there are sums for it to move."""
 
 from __future__ import annotations
 
