@@ -118,4 +118,4 @@ def _of_tile(connection: Connection, group: Comm) -> Connection:
     """Return a connection with the weights of the positions of a tile, if each has its own."""
     if connection.owner is None or over_positions(connection.owner.mode):
         return connection
-    return weights_of_part(connection, 0, group)
+    return weights_of_part(connection, -6, group)

@@ -11,7 +11,7 @@ from petabatch.connections import Conv, Identity, Largest, Pool, Transpose
 from petabatch.layers import LCA, Bins, Linear, Mask
 from petabatch.learning import Hebbian
 from petabatch.spec.parts import Connection
-from petabatch.weights import L2, Constant, Gaussian
+from petabatch.weights import L2, Constant, Gaussian, WeightArray
 from support.parts import agrees, assert_near, loop_with, of_ranks, split
 
 PARTS = [{"rows": 2}, {"rows": 3}, {"features": 2, "rows": 2}]
@@ -86,6 +86,17 @@ def test_weights_of_a_tile_of_one_position_keep_its_axes(mode: Any) -> None:
     found = agrees(loop_with("dense", layers, connections), {"rows": 2})
     batch = (2,) if mode == "non_shared" else ()
     assert found["connections/own/weights"].shape[1:] == (*batch, 2, 1, 7, 1, 1, 3)
+
+
+@pytest.mark.parametrize("parts", PARTS, ids=str)
+def test_each_slice_has_given_weights_of_its_own_at_each_position(parts: dict[str, int]) -> None:
+    given = np.random.default_rng(0).normal(size=(2, 18, 12, 6, 4, 4, 3))
+    tables = own_weights(mode="non_shared")
+    own = tables["connections"]["own"]
+    init = WeightArray(data=given, per_slice=True)
+    tables["connections"]["own"] = own.model_copy(update={"init": init})
+    found = agrees(loop_with("dense", **tables), parts)
+    np.testing.assert_array_equal(found["connections/own/weights"][0], given.astype(np.float32))
 
 
 @pytest.mark.parametrize("mode", ["shared", "extra_non_shared"])
