@@ -90,12 +90,12 @@ def test_weights_of_a_tile_of_one_position_keep_its_axes(mode: Any) -> None:
 
 @pytest.mark.parametrize("parts", PARTS, ids=str)
 def test_each_slice_has_given_weights_of_its_own_at_each_position(parts: dict[str, int]) -> None:
-    given = np.random.default_rng(0).normal(size=(2, 18, 12, 6, 4, 4, 3))
-    tables = own_weights(mode="non_shared")
-    own = tables["connections"]["own"]
+    given = np.random.default_rng(0).normal(size=(2, 18, 12, 12, 4, 4, 3))
     init = WeightArray(data=given, per_slice=True)
-    tables["connections"]["own"] = own.model_copy(update={"init": init})
-    found = agrees(loop_with("dense", **tables), parts)
+    connections: dict[str, Connection] = {
+        "own": Conv(pre="V1", post="made", patch=(4, 4), mode="non_shared", init=init)
+    }
+    found = agrees(loop_with("dense", {"made": Linear(shape=(36, 24, 3))}, connections), parts)
     np.testing.assert_array_equal(found["connections/own/weights"][0], given.astype(np.float32))
 
 
