@@ -9,8 +9,9 @@ from pydantic import PlainSerializer, PlainValidator, ValidationInfo, WithJsonSc
 
 from petabatch.arrays import as_numpy
 from petabatch.errors import ArgumentError, Described, InputError
-from petabatch.sources.memory import InMemory, held_array, refused
+from petabatch.sources.memory import held_array, refused
 from petabatch.sources.npz import NPZ_ERRORS
+from petabatch.spec.memory import InMemory
 
 _EXPECTED = "a .npz file of scipy.sparse.save_npz (COO, CSR or CSC), or with arrays row, col and data"
 

@@ -36,8 +36,8 @@ class Group:
         self._watches: list[Watch] = []
         self._kept: list[LastFinite] = []
         self._steppers: list[Stepper] = []
-        self._kinds: list[Sequence[Lane]] = []
-        """The lanes that are advanced in one call: their steppers are of one kind."""
+        self.calls: list[Sequence[Lane]] = []
+        """The lanes that are advanced in one call: their steppers are of one kind. Known once it has run."""
         self._different: list[Lane] = []
         """A lane of each plan that differs in more than numbers of the steps: most slices share one."""
         self._observed: Sequence[Lane] | None = None
@@ -67,7 +67,7 @@ class Group:
             for lane in self._changing:
                 lane.start(step)
             self._arrange()
-            for lanes in self._kinds:
+            for lanes in self.calls:
                 lanes[0].stepper.load_weights()
             while step < last:
                 if step not in self._quiet:
@@ -168,7 +168,7 @@ class Group:
         steppers = [lane.stepper for lane in self.all]
         if steppers != self._steppers:
             self._steppers, self._observed = steppers, None
-            self._kinds = [lanes for kind in _alike(self.all) for lanes in _calls(kind)]
+            self.calls = [lanes for kind in _alike(self.all) for lanes in _calls(kind)]
             self._different = list({id(lane.plan.model or lane.plan): lane for lane in self.all}.values())
 
     def _begin(self, step: int) -> None:
@@ -185,7 +185,7 @@ class Group:
     def _advance(self, first: int, last: int) -> None:
         paused = set(self.all).difference(self._sound) if self.all[0].plan.tolerant else set()
         paused |= {lane for lane in self._resting if lane not in paused and lane.rests(first, last)}
-        for lanes in self._kinds:
+        for lanes in self.calls:
             moving = [lane for lane in lanes if lane not in paused] if paused else lanes
             if moving and moving[0].control.needed:
                 for step in range(first + 1, last + 1):

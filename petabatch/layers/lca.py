@@ -60,6 +60,10 @@ class LCA(Thresholded):
         """From an initial potential of 0, if its activity there is."""
         return self.initial == 0 and self.quiet_at(0)
 
+    def leaks(self, dt: float) -> Mapping[str, float]:
+        """Return e."""
+        return {"V": math.exp(-dt / self.tau)}
+
     def compiled_rule(self) -> CompiledRule:
         """Return V = e V + gain (drive + A)."""
         return self.rule("leaky", float(self.self_interact))

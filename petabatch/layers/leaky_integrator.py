@@ -30,6 +30,10 @@ class LeakyIntegrator(Layer):
         """Return (e, 1): V = e V + input."""
         return precision.type(math.exp(-dt / self.tau)), precision.type(1)
 
+    def leaks(self, dt: float) -> Mapping[str, float]:
+        """Return e."""
+        return {"V": math.exp(-dt / self.tau)}
+
     @property
     def silent(self) -> bool:
         """Always true."""

@@ -268,6 +268,10 @@ class Neurons(Layer):
             state[name][...] = values[line_name]
         activity[...] = values[step.activity]
 
+    def leaks(self, dt: float) -> Mapping[str, float]:
+        """Return the factors of variables on themselves that its method derives, where it derives any."""
+        return self.step.leaks(self._values, dt)
+
     def remarks(self, dt: float) -> Sequence[str]:
         """Return its method and why, and the stability limit where it is known."""
         (method, reason), step = self.step.choice, self.step

@@ -15,9 +15,10 @@ from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from petabatch.kernels.spike_times import EARLY
-from petabatch.sources.memory import Data, InMemory
+from petabatch.sources.memory import Data
 from petabatch.sources.npz import NPZ_ERRORS
 from petabatch.spec.compiled import CompiledRule
+from petabatch.spec.memory import InMemory
 from petabatch.spec.model import Finite
 from petabatch.spec.parts import Layer, StepContext
 from petabatch.spec.paths import FilePath

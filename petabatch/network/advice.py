@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
+import numpy as np
+
 from petabatch.logs import log
 from petabatch.network.checks import remembers
 from petabatch.network.evaluation import NAME as EVALUATE
@@ -18,6 +20,8 @@ from petabatch.network.slices import sliced
 from petabatch.spec.network import Network
 from petabatch.variable import Array
 
+_SLOW, _WRONG = 1e-4, 1e-4
+"""Decay in a step from which downwards rounding changes time constants, and by how much it may."""
 _DEAR = 0.1
 """Steps of evaluations, as a fraction of those of the run, from which their cost is worth a note."""
 
@@ -43,7 +47,13 @@ def advice(
     yield from (Advice("warning", text) for text in warnings)
     if text := consequences(graph, silence):
         yield Advice("warning" if warnings else "note", text)
-    notes = [_read_once(plan), _penalties(graph.network), _resets(plan), unneeded(graph, silence)]
+    notes = [
+        _read_once(plan),
+        _rounded_decays(graph.network),
+        _penalties(graph.network),
+        _resets(plan),
+        unneeded(graph, silence),
+    ]
     notes.append(_checks_of_points(graph.network))
     if files and all(one.key.startswith("inputs/") for one in plan.recordings):
         yield Advice("note", "nothing is recorded: neither [output] nor a probe asks for anything")
@@ -105,6 +115,36 @@ def _penalties_of(network: Network) -> Iterator[tuple[str, str]]:
                     f"{minimised.cost} with {coefficient}; to measure what {code} minimises, give it {wanted}"
                 ),
             )
+
+
+def _rounded_decays(network: Network) -> Iterator[str]:
+    """Yield the layers of which float32 makes other time constants; of slices that differ, the first one.
+
+    A factor near 1 is rounded to a multiple of 6e-8, and so its distance from 1, which is dt / tau.
+    """
+    if network.run.precision != "float32" or network.over_time:
+        return
+    named: set[tuple[str, str]] = set()
+    differ = bool(network.slices) or network.sweep is not None
+    for number in range(network.batch if differ else 1):
+        among = f" in slice {number}" if differ else ""
+        for name, layer in sliced(network, number).layers.items():
+            for variable, kept in layer.leaks(network.run.dt).items():
+                rounded = float(np.float32(kept))
+                if (name, variable) in named or not 0 < 1 - kept < _SLOW:
+                    continue
+                error = math.log(kept) / math.log(rounded) - 1 if rounded < 1 else math.inf
+                if abs(error) > _WRONG:
+                    named.add((name, variable))
+                    found = (
+                        f"is {100 * abs(error):.2g} % too {'long' if error > 0 else 'short'}"
+                        if math.isfinite(error)
+                        else "is infinite"
+                    )
+                    yield (
+                        f"layers.{name}: the time constant of {variable}{among}, {-1 / math.log(kept):.3g} "
+                        f'steps, {found} in float32; run.precision = "float64" keeps it'
+                    )
 
 
 def _resets(plan: Plan) -> Iterator[str]:

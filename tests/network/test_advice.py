@@ -15,7 +15,20 @@ from petabatch import in_memory, params
 from petabatch.connections import Conv, Identity, Sparse
 from petabatch.engine.engine import Engine
 from petabatch.errors import ParamsError
-from petabatch.layers import FISTA, LCA, Constant, Input, LeakyIntegrator, Linear, Rectified, Rescale, Sigmoid
+from petabatch.layers import (
+    FISTA,
+    ISTA,
+    LCA,
+    Constant,
+    HeavyBall,
+    Input,
+    LeakyIntegrator,
+    Linear,
+    Neurons,
+    Rectified,
+    Rescale,
+    Sigmoid,
+)
 from petabatch.learning import Hebbian
 from petabatch.learning.revive import Revive
 from petabatch.network.advice import Advice, advice
@@ -31,6 +44,7 @@ from petabatch.spec.parts import STEP, Connection, Layer
 from petabatch.spec.schedule import Every
 from petabatch.spec.sweep import Sweep
 from petabatch.weights import L2 as Unit
+from petabatch.weights import Constant as Start
 from support.networks import GivenImages, GivenWeights, images, lca_network
 from support.programs import random_network
 
@@ -240,6 +254,46 @@ def test_a_sweep_without_displays_is_told_that_points_are_checked_in_each_step(
     net = chain(Sigmoid(shape=SHAPE), sweep=Sweep(layers={"layer": {"center": [1.0, 2.0]}}))
     net = net.model_copy(update={"run": Run(steps=20, display=display)})
     assert sum("are checked for numbers" in note for note in notes(net)) == count
+
+
+SLOW = [
+    *((layer(shape=SHAPE, tau=1e6), "V", "1.3 % too short") for layer in (LCA, HeavyBall, LeakyIntegrator)),
+    (LCA(shape=SHAPE, tau=5e7), "V", "infinite"),
+    *(
+        (Neurons(shape=SHAPE, equations=f"dv/dt = {right}", currents=("exc",)), "v", "1.3 % too short")
+        for right in ("(exc - v) / 1e6", "exc - v / 1e6 + sin(t)")
+    ),
+]
+
+
+@pytest.mark.parametrize(("layer", "variable", "told"), SLOW)
+def test_time_constants_that_float32_rounds_are_told(layer: Layer, variable: str, told: str) -> None:
+    see = Identity(pre="image", post="layer", target="exc" if layer.targets else None)
+    (found,) = (note for note in notes(chain(layer, see)) if "time constant" in note)
+    assert found.startswith(f"layers.layer: the time constant of {variable}, ")
+    assert f"is {told} in float32" in found
+    exact = chain(layer, see, run=Run(steps=20, display=5, precision="float64"))
+    assert not [note for note in notes(exact) if "time constant" in note]
+    assert notes(chain(ISTA(shape=SHAPE, tau=1e6))) == notes(chain(LCA(shape=SHAPE, tau=100.0))) == []
+
+
+def test_of_slices_that_differ_the_first_slow_one_is_told() -> None:
+    values = (10.0, 100.0, 1e6, 1e7)
+    layers = {"image": Constant(shape=SHAPE, value=1.0), "layer": LeakyIntegrator(shape=SHAPE)}
+    net = chain(
+        layers["layer"], layers=layers, slices={"layers.layer.tau": values}, run=Run(batch=4, steps=5)
+    )
+    (found,) = (note for note in notes(net) if "time constant" in note)
+    assert "of V in slice 2, 1e+06 steps, " in found
+
+
+def test_the_error_of_a_time_constant_is_the_one_that_is_told() -> None:
+    steps, tau = 2000, 1e6
+    see = Identity(pre="image", post="layer", strength=0.0)
+    held = LeakyIntegrator(shape=SHAPE, tau=tau, start={"V": Start(value=1.0)})
+    found = in_memory.run(chain(held, see, run=Run(steps=steps, display=100)), threads=1)
+    left = found.end.arrays["layers/layer/V"].mean()
+    assert -np.log(left) * tau / steps - 1 == pytest.approx(0.0133, rel=0.1)
 
 
 def test_usual_networks_are_told_nothing() -> None:

@@ -210,6 +210,13 @@ class Layer(Part):
         """
         return None
 
+    def leaks(self, dt: float) -> Mapping[str, float]:
+        """Return the factors by which a step multiplies what is left of variables that decay, by variable.
+
+        Those that the update rounds to the precision of the run: `check` says what that makes of slow ones.
+        """
+        return {}
+
     def remarks(self, dt: float) -> Sequence[str]:
         """Return what `check` says of its dynamics, a line each."""
         return ()
