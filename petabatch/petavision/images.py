@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from petabatch.errors import InputError
-from petabatch.geometry import make_link
+from petabatch.geometry import GeometryError, Link, make_link
 from petabatch.petavision.delivery import ends, root
 from petabatch.petavision.draft import Draft, Table
 from petabatch.petavision.part import Part
+from petabatch.petavision.pooling import window_of
 from petabatch.sources.transforms import Resize
 
 _ANCHORS = {
@@ -145,7 +146,7 @@ def _transforms(draft: Draft, part: Part) -> Table:
     if part.flag("autoResizeFlag"):
         return {"transforms": _resized(draft, part, anchor, (y, x), normal)}
     shapes = _shapes(draft, part)
-    ny, nx, _ = draft.shape(part)
+    ny, nx = frame_of(draft, part)
     if any(jitter) or flips:
         crop: Table = {"type": "crop", "position": anchor}
         crop |= ({"offset": [y, x]} if x or y else {}) | ({"jitter": jitter} if any(jitter) else {})
@@ -252,23 +253,32 @@ def _resized(
 
 def frame_of(draft: Draft, part: Part) -> tuple[int, int]:
     """Return the rows and columns of a layer, of the image around it those that its connections see, too."""
-    ny, nx, _ = shape = draft.shape(part)
-    margins = [(0, 0)]
+    ny, nx, _ = draft.shape(part)
+    rows, columns = 0, 0
     for one in draft.of_role("connection") if part.flag("useInputBCflag") else ():
         pre, post = ends(draft, one)
-        owner, turned = root(draft, one)
-        if pre is not part or "nxp" not in owner.kind.keys or owner.keyword == "PoolingConn":
-            continue
-        ways = (shape, draft.shape(post))[:: -1 if turned else 1]
-        patch = owner.whole("nyp"), owner.whole("nxp")
-        link = make_link(_sizes(ways[0]), _sizes(ways[1]), patch, True, True)
-        link = link.transposed.with_margin(True) if turned else link
-        y, x = link.patches.y, link.patches.x
-        margins.append(
-            (y.margin, x.margin) if link.scatter else (max(y.before, y.after), max(x.before, x.after))
-        )
-    rows, columns = (max(sizes) for sizes in zip(*margins, strict=True))
+        if pre is part and (link := _link(draft, one, pre, post)) is not None:
+            y, x = link.patches.y, link.patches.x
+            rows = max(rows, y.margin if link.scatter else max(y.before, y.after))
+            columns = max(columns, x.margin if link.scatter else max(x.before, x.after))
     return ny + 2 * rows, nx + 2 * columns
+
+
+def _link(draft: Draft, part: Part, pre: Part, post: Part) -> Link | None:
+    """Return the patches of a connection from an input layer, None of one that sees no margin."""
+    owner, turned = root(draft, part)
+    ways = [_sizes(draft.shape(one)) for one in (pre, post)]
+    try:
+        if part.keyword == "PoolingConn":
+            (rows, columns), _ = window_of(draft, part, pre, post)
+            link = make_link(*ways, (rows, columns), True, True, window=True)
+            return link.transposed.with_margin(False) if ways[0] == ways[1] else link
+        if "nxp" not in owner.kind.keys or owner.keyword == "PoolingConn":
+            return None
+        link = make_link(*ways[:: -1 if turned else 1], (owner.whole("nyp"), owner.whole("nxp")), True, True)
+    except GeometryError:  # told of by what checks the network
+        return None
+    return link.transposed.with_margin(True) if turned else link
 
 
 def _sizes(shape: list[int]) -> tuple[int, int, int]:
