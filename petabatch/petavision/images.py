@@ -32,7 +32,19 @@ def source(draft: Draft, part: Part) -> Table:
         found["border"] = "image"
     for key in ("xFlipToggle", "yFlipToggle"):
         part.only(key, hint="transforms of the images beforehand")
-    return found | {"source": _files(draft, part) | _order(draft, part) | _transforms(draft, part)}
+    images = _files(draft, part) | _order(draft, part)
+    if len({one.finite("randomSeed") for one in draft.of_role("layer") if _by_chance(draft, one)}) > 1:
+        images |= {"seed": int(abs(part.finite("randomSeed")))} if _by_chance(draft, part) else {}
+    return found | {"source": images | _transforms(draft, part)}
+
+
+def _by_chance(draft: Draft, part: Part) -> bool:
+    """Return whether an input layer makes random choices, which follow its randomSeed."""
+    return draft.is_input(part) and (
+        part.text("batchMethod").lower() == "random"
+        or any(part.flag(f"{axis}FlipEnabled") for axis in "xy")
+        or part.finite("jitterChangeInterval") > 0
+    )
 
 
 def _files(draft: Draft, part: Part) -> Table:

@@ -155,6 +155,22 @@ def test_a_list_may_name_files_relative_to_the_working_directory_of_the_original
     assert [read(0, display).max() for display in range(2)] == [0, pytest.approx(100 / 255)]
 
 
+@pytest.mark.parametrize("given", [{"batchMethod": "random"}, {"jitterChangeInterval": 1, "maxShiftX": 1}])
+def test_inputs_with_seeds_of_their_own_make_other_choices(given: dict[str, Any], tmp_path: Path) -> None:
+    write_activities(tmp_path / "frames.pvp", (6, 4, 1), enumerate(FRAMES))
+    given |= {"inputPath": "frames.pvp", "nf": 1, "displayPeriod": 1, "offsetX": 1}
+    seeds = {"A": 77, "B": 78, "Again": 77, "Default": 123456789}
+    (tmp_path / "net.params").write_text(
+        group("HyPerCol", "column", nx=2, ny=6, nbatch=2, stopTime=20)
+        + "".join(group("PvpLayer", name, randomSeed=seed, **given) for name, seed in seeds.items())
+    )
+    states = in_memory.run(petabatch.load(tmp_path / "net.params"), range(1, 21)).states
+    shown = {name: states[f"layers/{name}/A"] for name in seeds}
+    assert (shown["A"] == shown["Again"]).all()
+    for name in ("B", "Default"):
+        assert 0.1 < (shown["A"] == shown[name]).all((2, 3, 4)).mean() < 0.9
+
+
 def test_frames_are_inverted(tmp_path: Path) -> None:
     frame = FRAMES[0]
     read = shown(tmp_path, inverseFlag=True)
