@@ -19,7 +19,7 @@ from petabatch.petavision.layers import layers
 from petabatch.petavision.part import Part, Refused
 from petabatch.petavision.probes import probes, time_scales
 from petabatch.petavision.states import start_activities
-from petabatch.petavision.weights import join_groups
+from petabatch.petavision.weights import join_groups, keep_norms
 
 _KEYS = {keyword: one.keys for keyword, one in CLASSES.items()}
 
@@ -90,7 +90,7 @@ def translate(source: ParamsFile, files: Files) -> Translation:
     draft.layers = {name: draft.layers[name] for name in draft.parts if name in draft.layers}
     for role, add in (("connection", connections), ("probe", probes)):
         _each(draft, draft.of_role(role), lambda part, add=add: add(draft, part), refused)  # type: ignore[misc]
-    for finish in (join_groups, merge_holders, time_scales, start_activities):
+    for finish in (join_groups, keep_norms, merge_holders, time_scales, start_activities):
         try:
             finish(draft)
         except Refused as error:

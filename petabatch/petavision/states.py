@@ -28,6 +28,7 @@ def initial(draft: Draft, part: Part) -> float | Table:
     """
     own = {"per_slice": True} if draft.batch > 1 else {}
     if (checkpoint := draft.from_checkpoint(part, "V.pvp")) is not None:
+        part.read |= INIT_V.keys()
         return {"type": "file", "path": checkpoint, **own}
     kind = part.choice(
         "InitVType",

@@ -56,7 +56,7 @@ _NORMALIZE = {
     "normalize_cutoff": number(0.0, "`normalize`: `cutoff`"),
     "symmetrizeWeights": flag(False, "not supported"),
 }
-_INIT = {
+INIT = {
     "weightInitType": text(REQUIRED, "`init`"),
     "initWeightsFile": text(None, "`init`: `path`"),
     "frameNumber": whole(0, "`init`: `frame`"),
@@ -85,6 +85,7 @@ _INIT = {
     "bowtieFlag": flag(False, "not supported"),
     "bowtieAngle": number(2 * math.pi, "not supported"),
 }
+"""Initial weights."""
 _PATCH = {
     "nxp": whole(1, "`patch`"),
     "nyp": whole(1, "`patch`"),
@@ -117,7 +118,7 @@ _MOMENTUM = {
     "initPrev_dWFile": text("", "`learn`: `previous`"),
     "prev_dWFrameNumber": whole(0, "`learn`: `previous`"),
 }
-_HYPER = _DELIVERY | _RECORDED | _WEIGHTS | _LEARN | _INIT | _NORMALIZE
+_HYPER = _DELIVERY | _RECORDED | _WEIGHTS | _LEARN | INIT | _NORMALIZE
 CONNECTIONS: dict[str, Class] = {
     "HyPerConn": Class("connection", "conv", _HYPER),
     "MomentumConn": Class("connection", "conv", _HYPER | _MOMENTUM),
