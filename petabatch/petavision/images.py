@@ -9,7 +9,7 @@ import numpy as np
 
 from petabatch.errors import InputError
 from petabatch.geometry import GeometryError, Link, make_link
-from petabatch.petavision.delivery import ends, root
+from petabatch.petavision.delivery import leaving, root
 from petabatch.petavision.draft import Draft, Table
 from petabatch.petavision.part import Part
 from petabatch.petavision.pooling import window_of
@@ -32,19 +32,25 @@ def source(draft: Draft, part: Part) -> Table:
         found["border"] = "image"
     for key in ("xFlipToggle", "yFlipToggle"):
         part.only(key, hint="transforms of the images beforehand")
-    images = _files(draft, part) | _order(draft, part)
-    if len({one.finite("randomSeed") for one in draft.of_role("layer") if _by_chance(draft, one)}) > 1:
-        images |= {"seed": int(abs(part.finite("randomSeed")))} if _by_chance(draft, part) else {}
-    return found | {"source": images | _transforms(draft, part)}
+    return found | {"source": _files(draft, part) | _order(draft, part) | _transforms(draft, part)}
 
 
-def _by_chance(draft: Draft, part: Part) -> bool:
-    """Return whether an input layer makes random choices, which follow its randomSeed."""
-    return draft.is_input(part) and (
-        part.text("batchMethod").lower() == "random"
-        or any(part.flag(f"{axis}FlipEnabled") for axis in "xy")
-        or part.finite("jitterChangeInterval") > 0
-    )
+def seeds(draft: Draft) -> None:
+    """Give sources that make random choices seeds of their own, where those of PetaVision differ."""
+    found: dict[str, int] = {}
+    for name, table in draft.layers.items():
+        part = draft.origin["layers", name]
+        if part.keyword == "InputRegionLayer":
+            part = draft.named(part, "originalLayerName", "layer")
+        if table["type"] == "input" and (
+            table["source"].get("order") == "shuffled"
+            or any(
+                step["type"] == "flip" or "jitter" in step for step in table["source"].get("transforms", ())
+            )
+        ):
+            found[name] = int(abs(part.finite("randomSeed")))
+    for name, seed in found.items() if len(set(found.values())) > 1 else ():
+        draft.layers[name]["source"]["seed"] = seed
 
 
 def _files(draft: Draft, part: Part) -> Table:
@@ -124,7 +130,10 @@ def _next_frames(draft: Draft, part: Part, name: str) -> list[int]:
     if path is None:
         part.differs(f"{name} is not there: the first frames are shown")
         return list(range(draft.batch))
-    found = np.fromfile(path, "<i4")
+    try:
+        found = np.fromfile(path, "<i4")
+    except OSError as error:
+        part.refuse("initializeFromCheckpointFlag", f"{name} cannot be read: {error.strerror}")
     if found.size == 0 or found.min() < 0:
         part.refuse("initializeFromCheckpointFlag", f"{name} is damaged")
     return [int(found[number % found.size]) for number in range(draft.batch)]
@@ -267,9 +276,8 @@ def frame_of(draft: Draft, part: Part) -> tuple[int, int]:
     """Return the rows and columns of a layer, of the image around it those that its connections see, too."""
     ny, nx, _ = draft.shape(part)
     rows, columns = 0, 0
-    for one in draft.of_role("connection") if part.flag("useInputBCflag") else ():
-        pre, post = ends(draft, one)
-        if pre is part and (link := _link(draft, one, pre, post)) is not None:
+    for one, post in leaving(draft, part) if part.flag("useInputBCflag") else ():
+        if (link := _link(draft, one, part, post)) is not None:
             y, x = link.patches.y, link.patches.x
             rows = max(rows, y.margin if link.scatter else max(y.before, y.after))
             columns = max(columns, x.margin if link.scatter else max(x.before, x.after))

@@ -15,7 +15,7 @@ from petabatch.petavision.transfer import curve, plain_activity
 
 def layers(draft: Draft, part: Part) -> None:
     """Add the table of a layer, and its output."""
-    part.read.add("phase")
+    part.whole("phase")
     if part.keyword == "PoolingIndexLayer":
         part.left_out.append(f"un-pooling finds the places of maxima {draft.shape(part)} itself")
         return

@@ -213,11 +213,8 @@ def _copies(draft: Draft, part: Part) -> None:
     original = draft.named(part, "originalLayerName", "layer")
     if draft.shape(original) != draft.shape(part):
         part.refuse("originalLayerName", "the original has another shape", str(draft.shape(original)))
-    names = list(draft.parts)
-    late = original.whole("phase") > part.whole("phase") or (
-        original.whole("phase") == part.whole("phase") and names.index(original.name) > names.index(part.name)
-    )
-    if late:
+    updates, own = ((one.whole("phase"), draft.place[one.name]) for one in (original, part))
+    if updates > own:
         part.refuse(
             "originalLayerName",
             "the original is updated later, so that its potential is that of the step before",

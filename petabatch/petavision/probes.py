@@ -126,12 +126,7 @@ def _threshold(part: Part, layer: Part) -> tuple[float, float]:
 
 def _energy(draft: Draft, part: Part) -> None:
     """Add an energy: the sum of its terms, as `energy` where there is one of a residual and one of a code."""
-    names = [
-        one
-        for one in draft.of_role("probe")
-        if "energyProbe" in one.kind.keys and one.optional_text("energyProbe") == part.name
-    ]
-    terms = {one.name: term(draft, one, inside=part) for one in names}
+    terms = {one.name: term(draft, one, inside=part) for one in draft.terms.get(part.name, ())}
     if not terms:
         part.left_out.append("no probe is a term of it")
         part.idle("triggerLayerName", "nothing to record")

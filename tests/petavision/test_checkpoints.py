@@ -43,9 +43,12 @@ def test_a_network_starts_from_a_checkpoint_of_its_run(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found["connections/CToO/momentum"][0, 0], MOMENTUM)
     assert found["layers/I/A"][0, :, 0, 0, 0].tolist() == [2.0, 3.0]
     (place / "CToO_W.pvp").unlink()
+    (place / "I_FrameNumbers.bin").unlink()
+    (place / "I_FrameNumbers.bin").mkdir()
     (one,) = read(file, tmp_path, checkpoint=place)
     said = " ".join(one.text.replace("#", " ").split())
     assert "has no CToO_W.pvp: it starts from weightInitType" in said
+    assert "I_FrameNumbers.bin cannot be read: Is a directory" in said
 
 
 @pytest.mark.parametrize("learns", [False, True])

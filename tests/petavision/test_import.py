@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -452,6 +453,77 @@ def translated(folder: Path, text: str, size: int = 8) -> str:
     if (error := found.translation.error()) is not None:
         raise error
     return found.text
+
+
+HEAD = (
+    'HyPerCol "column" = { nx = 4; ny = 4; dt = 1; stopTime = 10; };\n'
+    'PvpLayer "I" = { nf = 1; inputPath = "x.pvp"; displayPeriod = 5; };\n'
+)
+PLAIN = (
+    'channelCode = 0; weightInitType = "UniformWeight"; weightInit = 1; normalizeMethod = "none"; dWMax = 1; '
+)
+ENDS = 'preLayerName = "I"; postLayerName = "I"; channelCode = 0;'
+MANY = {
+    "inputs": 'PvpLayer "L%d" = { nf = 1; inputPath = "x.pvp"; displayPeriod = 5; batchMethod = "random"; };',
+    "layers": 'HyPerLayer "L%d" = { nf = 1; phase = 1; }; IdentConn "IToL%d" = { channelCode = 0; };',
+    "clones": f'HyPerLayer "L%d" = {{ nf = 1; phase = 1; }}; HyPerConn "IToL%d" = {{ {PLAIN}}};'
+    'CloneConn "C%d" = { preLayerName = "I"; postLayerName = "L%d"; originalConnName = "IToL%d"; };',
+    "energies": 'L1NormProbe "P%d" = { targetLayer = "I"; energyProbe = "E%d"; }; ColumnEnergyProbe "E%d" = {};',
+    "copies": 'CloneVLayer "L%d" = { nf = 1; phase = %d; originalLayerName = "I"; };',
+    "wrong": 'L1NormProbe "P%d" = { targetLayer = "L%d"; }; AdaptiveTimeScaleProbe "T%d" = { targetName = "P%d"; };',
+}
+
+
+@pytest.mark.parametrize("kind", MANY)
+def test_the_work_grows_with_the_number_of_groups(kind: str, tmp_path: Path) -> None:
+    def calls(groups: int) -> int:
+        count = 0
+
+        def see(frame: object, event: str, argument: object) -> None:
+            nonlocal count
+            count += 1
+
+        text = MANY[kind]
+        (tmp_path / "net.params").write_text(
+            HEAD + "\n".join(text % ((number,) * text.count("%d")) for number in range(groups))
+        )
+        sys.setprofile(see)
+        try:
+            (found,) = read(tmp_path / "net.params")
+            assert found.report
+        finally:
+            sys.setprofile(None)
+        return count
+
+    assert calls(320) < 6 * calls(80)
+
+
+@pytest.mark.parametrize(
+    ("groups", "message"),
+    [
+        ('HyPerConn "IToI" = { numAxonalArbors = 1e9; %s };' % PLAIN, "these are too many arbors"),
+        ('ConstantLayer "C" = { phase = infinity; };', "this value has another type"),
+        (
+            "".join(f'HyPerLayer "L{n}" = {{ triggerLayerName = "L{n + 1}"; }};' for n in range(2000))
+            + 'HyPerLayer "L2000" = {};',
+            "more than 64 layers trigger each other",
+        ),
+        (
+            "".join(f'CloneConn "C{n}" = {{ originalConnName = "C{n + 1}"; {ENDS} }};' for n in range(2000)),
+            "more than 64 connections are copies of each other",
+        ),
+        (
+            "".join(f'CloneVLayer "L{n}" = {{ originalLayerName = "L{n + 1}"; }};' for n in range(2000)),
+            "is that of the step before",
+        ),
+    ],
+    ids=["arbors", "phase", "triggers", "copies", "originals"],
+)
+def test_what_is_too_large_or_too_long_is_refused(groups: str, message: str, tmp_path: Path) -> None:
+    (found,) = imported(tmp_path, HEAD + groups)
+    assert message in str(found.translation.error())
+    with pytest.raises(ParamsError, match="this batch is too large"):
+        imported(tmp_path, HEAD.replace("nx = 4", "nx = 4; nbatch = 1e9"))
 
 
 def test_the_command_writes_files_and_reports(lca: Path, petabatch: Command) -> None:

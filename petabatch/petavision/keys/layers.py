@@ -89,7 +89,9 @@ _INPUT = {
     "yFlipEnabled": flag(False, "`flip`"),
     "xFlipToggle": flag(False, "not supported"),
     "yFlipToggle": flag(False, "not supported"),
-    "randomSeed": number(123456789.0, "", "the random numbers are others: `run.seed`; `source.seed` where inputs differ"),
+    "randomSeed": number(
+        123456789.0, "", "the random numbers are others: `run.seed`; `source.seed` where inputs differ"
+    ),
     "writeFrameToTimestamp": flag(True, ""),
     "echoFramePathnameFlag": flag(False, ""),
 }
