@@ -77,7 +77,7 @@ def merge_holders(draft: Draft) -> None:
 
 
 def _joins(draft: Draft, table: Table, clone: Table) -> bool:
-    """Return whether a clone delivers to a layer like that from which the weights learn, and alone does so."""
+    """Return whether a clone that does not teach delivers to a layer like that which the weights learn from."""
     shapes = [draft.shape(draft.parts[one["post"]]) for one in (table, clone)]
     return shapes[0] == shapes[1] and "error" not in clone
 

@@ -58,26 +58,38 @@ def _files(draft: Draft, part: Part) -> Table:
     name = part.text("inputPath")
     if part.keyword == "PvpLayer":
         return {"type": "array", "file": draft.files.named(name)}
-    found = _listed(draft, name)
+    found = _listed(draft, part, name)
     return {"type": "images", "files": draft.files.named(name) if found is None else found}
 
 
-def _listed(draft: Draft, name: str) -> list[str] | None:
+def _listed(draft: Draft, part: Part, name: str) -> list[str] | None:
     """Return the files of a list that names them relative to PetaVision's working directory.
 
-    None for other files, and for lists that name them relative to themselves, as petabatch reads them.
+    None for other files, for lists that name them relative to themselves, as petabatch reads them, and for
+    lists of which no file is there.
     """
     path = draft.files.find(name)
-    if path is None or path.suffix != ".txt":
+    lines = [] if path is None else _lines(path)
+    if path is None or all((path.parent / line).exists() for line in lines):
         return None
+    if not any(draft.files.find(line) for line in lines):
+        part.differs(
+            f"{name} names {len(lines)} files, such as {lines[0]}, of which none is there: their sizes are "
+            "not known; --path OLD=NEW says where they are"
+        )
+        return None
+    return [draft.files.named(line) for line in lines]
+
+
+def _lines(path: Path) -> list[str]:
+    """Return the lines of a list of files, none of another file."""
+    if path.suffix != ".txt":
+        return []
     try:
         lines = [line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines()]
     except (OSError, UnicodeDecodeError):
-        return None
-    lines = [line for line in lines if line]
-    if all((path.parent / line).exists() for line in lines):
-        return None
-    return [draft.files.named(line) for line in lines]
+        return []
+    return [line for line in lines if line]
 
 
 def _order(draft: Draft, part: Part) -> Table:
@@ -287,15 +299,16 @@ def frame_of(draft: Draft, part: Part) -> tuple[int, int]:
 def _link(draft: Draft, part: Part, pre: Part, post: Part) -> Link | None:
     """Return the patches of a connection from an input layer, None of one that sees no margin."""
     owner, turned = root(draft, part)
-    ways = [_sizes(draft.shape(one)) for one in (pre, post)]
+    first, second = _sizes(draft.shape(pre)), _sizes(draft.shape(post))
     try:
         if part.keyword == "PoolingConn":
             (rows, columns), _ = window_of(draft, part, pre, post)
-            link = make_link(*ways, (rows, columns), True, True, window=True)
-            return link.transposed.with_margin(False) if ways[0] == ways[1] else link
+            link = make_link(first, second, (rows, columns), True, True, window=True)
+            return link.transposed.with_margin(False) if first == second else link
         if "nxp" not in owner.kind.keys or owner.keyword == "PoolingConn":
             return None
-        link = make_link(*ways[:: -1 if turned else 1], (owner.whole("nyp"), owner.whole("nxp")), True, True)
+        first, second = (second, first) if turned else (first, second)
+        link = make_link(first, second, (owner.whole("nyp"), owner.whole("nxp")), True, True)
     except GeometryError:  # told of by what checks the network
         return None
     return link.transposed.with_margin(True) if turned else link
@@ -329,6 +342,10 @@ def _shapes(draft: Draft, part: Part) -> list[tuple[int, int, int]]:
 
 
 def _frames(draft: Draft, part: Part) -> int:
+    path = draft.files.find(part.text("inputPath"))
+    lines = _lines(path) if path is not None and part.keyword == "ImageLayer" else []
+    if lines:  # each is a frame, also of images that are not there
+        return len(lines)
     gallery = _gallery(draft, part)
     return 0 if gallery is None else len(gallery.shapes)
 
@@ -344,10 +361,10 @@ def _gallery(draft: Draft, part: Part) -> Any:
     try:
         if part.keyword == "PvpLayer":
             return ImageArray(file=str(path)).gallery()
-        if _listed(draft, part.text("inputPath")) is None:
+        lines = _lines(path)
+        if not lines or all((path.parent / line).exists() for line in lines):
             return Images(files=str(path)).gallery()
-        lines = (line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines())
-        found = [draft.files.find(line) for line in lines if line]
-        return Images(files=tuple(str(one) for one in found if one is not None)).gallery()
+        found = tuple(str(one) for one in map(draft.files.find, lines) if one is not None)
+        return Images(files=found).gallery() if found else None
     except (InputError, ResourceError) as error:
         part.refuse("inputPath", str(error).replace("\n", "\n    "))

@@ -45,7 +45,8 @@ class View(TransformedSource):
     order: AnOrder = Field(default_factory=Sequential)
     """Order of the images; see the types of order."""
     seed: Index = 0
-    """Stream of random numbers: of two sources with different ones, order, crops and flips are independent."""
+    """Stream of random numbers: of two sources with different ones, orders, crops and flips are
+    independent."""
     on_bad_item: Literal["error", "skip"] = "error"
     """What happens if an image is missing, damaged or does not fit the layer. `error`: all such files are
     reported before the run; one that turns out to be damaged when it is decoded ends the run. `skip`: the

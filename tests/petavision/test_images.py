@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from PIL import Image
 import petabatch
 from petabatch import in_memory
 from petabatch.errors import ParamsError
+from petabatch.petavision import read
 from petabatch.petavision.pvp import write_activities
 from support.petavision_network import group
 
@@ -169,6 +171,30 @@ def test_inputs_with_seeds_of_their_own_make_other_choices(given: dict[str, Any]
     assert (shown["A"] == shown["Again"]).all()
     for name in ("B", "Default"):
         assert 0.1 < (shown["A"] == shown[name]).all((2, 3, 4)).mean() < 0.9
+
+
+def test_a_list_of_images_that_are_elsewhere_is_translated(tmp_path: Path) -> None:
+    lines = [f"/elsewhere/{number}.png" for number in range(30)]
+    (tmp_path / "list.txt").write_text("\n".join(lines))
+    (tmp_path / "net.params").write_text(
+        group("HyPerCol", "column", nx=4, ny=4, stopTime=8, nbatch=2)
+        + group(
+            "ImageLayer", "I", inputPath="list.txt", nf=1, displayPeriod=2, start_frame_index=[31, 2],
+            normalizeLuminanceFlag=True,
+        )
+    )  # fmt: skip
+    (found,) = read(tmp_path / "net.params", tmp_path)
+    assert found.translation.error() is None
+    assert "list.txt names 30 files, such as /elsewhere/0.png, of which none is there" in found.report
+    source = tomllib.loads(found.text)["layers"]["I"]["source"]
+    assert source["files"] == "list.txt"
+    assert source["order"] == {"type": "specified", "start": [1, 3], "skip": 2}
+    Image.fromarray(np.zeros((4, 4), np.uint8)).save(tmp_path / "29.png")
+    (found,) = read(tmp_path / "net.params", tmp_path, [("/elsewhere/29", str(tmp_path / "29"))])
+    source = tomllib.loads(found.text)["layers"]["I"]["source"]
+    assert source["files"] == [*lines[:29], "29.png"]
+    assert source["order"] == {"type": "specified", "start": [1, 3], "skip": 2}
+    assert "file not found: /elsewhere/19.png\nand 9 more files are not found" in found.report
 
 
 def test_frames_are_inverted(tmp_path: Path) -> None:

@@ -464,13 +464,23 @@ PLAIN = (
 )
 ENDS = 'preLayerName = "I"; postLayerName = "I"; channelCode = 0;'
 MANY = {
-    "inputs": 'PvpLayer "L%d" = { nf = 1; inputPath = "x.pvp"; displayPeriod = 5; batchMethod = "random"; };',
-    "layers": 'HyPerLayer "L%d" = { nf = 1; phase = 1; }; IdentConn "IToL%d" = { channelCode = 0; };',
-    "clones": f'HyPerLayer "L%d" = {{ nf = 1; phase = 1; }}; HyPerConn "IToL%d" = {{ {PLAIN}}};'
-    'CloneConn "C%d" = { preLayerName = "I"; postLayerName = "L%d"; originalConnName = "IToL%d"; };',
-    "energies": 'L1NormProbe "P%d" = { targetLayer = "I"; energyProbe = "E%d"; }; ColumnEnergyProbe "E%d" = {};',
-    "copies": 'CloneVLayer "L%d" = { nf = 1; phase = %d; originalLayerName = "I"; };',
-    "wrong": 'L1NormProbe "P%d" = { targetLayer = "L%d"; }; AdaptiveTimeScaleProbe "T%d" = { targetName = "P%d"; };',
+    "inputs": """
+PvpLayer "L%d" = { nf = 1; inputPath = "x.pvp"; displayPeriod = 5; batchMethod = "random"; };""",
+    "layers": """
+HyPerLayer "L%d" = { nf = 1; phase = 1; };
+IdentConn "IToL%d" = { channelCode = 0; };""",
+    "clones": f"""
+HyPerLayer "L%d" = {{ nf = 1; phase = 1; }};
+HyPerConn "IToL%d" = {{ {PLAIN}}};
+CloneConn "C%d" = {{ {ENDS} originalConnName = "IToL%d"; }};""",
+    "energies": """
+L1NormProbe "P%d" = { targetLayer = "I"; energyProbe = "E%d"; };
+ColumnEnergyProbe "E%d" = { };""",
+    "copies": """
+CloneVLayer "L%d" = { nf = 1; phase = %d; originalLayerName = "I"; };""",
+    "wrong": """
+L1NormProbe "P%d" = { targetLayer = "L%d"; };
+AdaptiveTimeScaleProbe "T%d" = { targetName = "P%d"; };""",
 }
 
 
@@ -501,19 +511,19 @@ def test_the_work_grows_with_the_number_of_groups(kind: str, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("groups", "message"),
     [
-        ('HyPerConn "IToI" = { numAxonalArbors = 1e9; %s };' % PLAIN, "these are too many arbors"),
+        (f'HyPerConn "IToI" = {{ numAxonalArbors = 1e9; {PLAIN} }};', "these are too many arbors"),
         ('ConstantLayer "C" = { phase = infinity; };', "this value has another type"),
         (
-            "".join(f'HyPerLayer "L{n}" = {{ triggerLayerName = "L{n + 1}"; }};' for n in range(2000))
-            + 'HyPerLayer "L2000" = {};',
+            "".join(f'HyPerLayer "L{n}" = {{ triggerLayerName = "L{n + 1}"; }};' for n in range(700))
+            + 'HyPerLayer "L700" = {};',
             "more than 64 layers trigger each other",
         ),
         (
-            "".join(f'CloneConn "C{n}" = {{ originalConnName = "C{n + 1}"; {ENDS} }};' for n in range(2000)),
+            "".join(f'CloneConn "C{n}" = {{ originalConnName = "C{n + 1}"; {ENDS} }};' for n in range(700)),
             "more than 64 connections are copies of each other",
         ),
         (
-            "".join(f'CloneVLayer "L{n}" = {{ originalLayerName = "L{n + 1}"; }};' for n in range(2000)),
+            "".join(f'CloneVLayer "L{n}" = {{ originalLayerName = "L{n + 1}"; }};' for n in range(700)),
             "is that of the step before",
         ),
     ],

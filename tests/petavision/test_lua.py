@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +107,64 @@ def test_modules_are_found_beside_the_file_alone(tmp_path: Path) -> None:
         ("os", "the module os cannot be read"),
     ):
         assert message in failure(inside, f'require "{name}"')
+
+
+NAMES = """
+local pv = require "größe"
+local g = {column = {groupType = "HyPerCol", nx = 4, ny = 4, nbatch = 1, dt = 1, stopTime = 10}}
+pv.addGroup(g, "Größe", {groupType = "ConstantLayer", nf = 1, phase = 0, comment = os.getenv("λ")})
+pv.addGroup(g, "λ1", {groupType = "HyPerLayer", nf = 1, phase = 1})
+local link = {groupType = "IdentConn", preLayerName = "Größe", postLayerName = "λ1", channelCode = 0}
+pv.addGroup(g, "Grüße", link)
+pv.printConsole(g)
+"""
+
+
+def test_names_may_have_letters_of_any_language(tmp_path: Path) -> None:
+    folder = tmp_path / "λ"
+    folder.mkdir()
+    text = NAMES.replace('"größe"', '"sizes"')
+    (folder / "sizes.lua").write_text("\ufeff#!/usr/bin/lua\nreturn require 'PVModule'")
+    (found,) = imported(folder, text, λ="μ")
+    net = tomllib.loads(found.text)
+    assert list(net["layers"]) == ["Größe", "λ1"]
+    assert net["connections"]["Grüße"] == {"type": "identity", "pre": "Größe", "post": "λ1"}
+    groups = found.translation.draft.source.groups
+    assert groups["Größe"].entries["comment"].value == "μ"
+    assert "λ/absent.lua" in failure(folder, 'require "absent"')
+    assert "größe is no name of a module" in failure(folder, NAMES)
+    (folder / "größe.lua").write_text("error('Grüße')")
+    with pytest.raises(ParamsError, match=r"größe\.lua:1: Grüße"):
+        read(folder / "größe.lua", folder)
+
+
+@pytest.mark.parametrize("begin", ["#!/usr/bin/env lua\n", "\ufeff", "\ufeff#!lua -i\n", "# no Lua\n"])
+def test_a_first_line_for_the_shell_is_none_of_lua(begin: str, tmp_path: Path) -> None:
+    (found,) = imported(tmp_path, begin + PRINTED)
+    assert list(tomllib.loads(found.text)["layers"]) == ["Ones", "Out"]
+    assert f"net.lua:{1 + begin.count(chr(10))}: x" in failure(tmp_path, begin + "error('x')")
+
+
+def test_objects_of_python_are_out_of_reach(tmp_path: Path) -> None:
+    """What a failed `require` raises is a text, and nothing shows the metatable of objects of Python."""
+    (tmp_path / "loop.lua").symlink_to("loop.lua")
+    with (tmp_path / "large.lua").open("wb") as file:
+        file.truncate(8 << 30)
+    for name in ("loop", "large"):
+        imported(
+            tmp_path,
+            f"local ok, said = pcall(require, '{name}')\n"
+            "assert(not ok and type(said) == 'string', type(said))\n"
+            "assert(getmetatable(setmetatable({}, {a = 1})).a == 1)" + PRINTED,
+        )
+
+    def failing(name: str) -> str:
+        raise KeyError(name)
+
+    runtime = import_module("lupa.lua54").LuaRuntime(encoding="latin-1")
+    sandbox = runtime.compile((Path(lua.__file__).parent / "sandbox.lua").read_text(encoding="latin-1"))
+    run = sandbox(failing, runtime.table(), runtime.table())
+    run("_, e = pcall(require, 'x') assert(type(e) == 'userdata' and getmetatable(e) == nil)", "x")
 
 
 def test_the_environment_is_what_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,18 +48,18 @@ def main() -> None:
         sandbox = runtime.compile(given["sandbox"])
         run = sandbox(
             _reader(Path(given["folder"])),
-            runtime.table_from(given["variables"]),
+            runtime.table_from({_bytes(name): _bytes(value) for name, value in given["variables"].items()}),
             runtime.table_from(given["modules"]),
         )
-        printed, names = run(given["text"], given["name"])
+        printed, names = run(_bytes(given["text"]), _bytes(given["name"]))
         answer = json.dumps({"groups": _groups(printed, names, lua.lua_type)})
         if len(answer) > _LONGEST:
             raise Wrong("this network is too large to be one of PetaVision")
-    except (lua.LuaError, MemoryError, RecursionError, Wrong) as error:
+    except Exception as error:
         said = (
             f"the file needs more than {MEGABYTES} MB of memory"
             if isinstance(error, MemoryError)
-            else str(error)
+            else _text(str(error))
         )
         answer = json.dumps({"error": said[:2000] or type(error).__name__})
     sys.stdout.write(answer)
@@ -74,13 +74,16 @@ def _reader(folder: Path) -> Any:
 
     def read(name: object) -> tuple[str | None, str | None]:
         if not isinstance(name, str) or not _MODULE.fullmatch(name):
-            return None, f"{name!r} is no name of a module"
+            return None, f"{_shown(name)} is no name of a module"
         file = folder / f"{name.replace('.', '/')}.lua"
         try:
             inside = file.resolve().is_relative_to(folder.resolve())
-            return (file.read_bytes().decode("latin-1"), None) if inside else (None, f"{file} is elsewhere")
-        except OSError as error:
-            return None, f"the module {name} cannot be read: {error.strerror}: {file}"
+            if inside:
+                return file.read_bytes().decode("latin-1"), None
+            return None, _bytes(f"{file} is elsewhere")
+        except Exception as error:  # as well of loops of links, and of files larger than the memory
+            why = (isinstance(error, OSError) and error.strerror) or type(error).__name__
+            return None, _bytes(f"the module {name} cannot be read: {why}: {file}")
 
     return read
 
@@ -101,7 +104,7 @@ def _groups(printed: Any, names: Any, kind: Any) -> list[Any]:
         if not isinstance(keyword, str):
             raise Wrong(f"the group {_shown(name)} has no groupType")
         entries = [(key, _value(value, kind, name, key)) for key, value in _items(group)]
-        groups.append([_text(name), _text(keyword), entries])
+        groups.append([name, _text(keyword), entries])
     return groups
 
 
@@ -140,7 +143,13 @@ def _value(value: Any, kind: Any, name: object, key: object, inside: bool = Fals
 
 
 def _text(value: Any) -> Any:
+    """Return a value of Lua, of a text what its bytes say in UTF-8."""
     return value.encode("latin-1").decode("utf-8", "replace") if isinstance(value, str) else value
+
+
+def _bytes(text: str) -> str:
+    """Return a text as Lua has it: a character for each byte of its UTF-8."""
+    return text.encode("utf-8", "replace").decode("latin-1")
 
 
 def _shown(value: object) -> str:

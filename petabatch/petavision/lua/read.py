@@ -70,7 +70,7 @@ def _executed(text: str, file: Path, variables: Environment) -> Any:
         "modules": {"PVModule": _source("PVModule")},
         "folder": str(file.parent.absolute()),
         "name": file.name,
-        "text": text.encode("utf-8", "replace").decode("latin-1"),
+        "text": text,
         "variables": dict(variables),
         "seconds": SECONDS,
     }

@@ -5,7 +5,7 @@
 -- executes a text and returns the table of groups that it printed, or nil, and its globals.
 
 local read, variables, supplied = ...
-local load, select, error = load, select, error
+local load, select, error, getmetatable = load, select, error, getmetatable
 
 local function some(library, names)
    local found = {}
@@ -13,9 +13,14 @@ local function some(library, names)
    return found
 end
 
-local globals = some(_G, [[assert error getmetatable ipairs next pairs pcall rawequal rawget rawlen rawset
+local globals = some(_G, [[assert error ipairs next pairs pcall rawequal rawget rawlen rawset
    select setmetatable tonumber tostring type xpcall]])
 globals._G = globals
+-- An object of Python, as an error may be, has the metatable of all of them.
+globals.getmetatable = function(value)
+   if type(value) == "userdata" then return nil end
+   return getmetatable(value)
+end
 globals.math = some(math, [[abs acos asin atan ceil cos deg exp floor fmod huge log max maxinteger min
    mininteger modf pi rad random sin sqrt tan tointeger type]])
 globals.string = some(string, "byte char find format gmatch gsub len lower match rep reverse sub upper")
@@ -35,6 +40,11 @@ getmetatable("").__metatable = false
 local printed
 local function capture(groups) printed = groups end
 
+-- As Lua reads files: without a byte order mark, and a first line that begins with #.
+local function plain(text)
+   return (string.gsub(string.gsub(text, "^\xEF\xBB\xBF", ""), "^#[^\n]*", ""))
+end
+
 local loaded = {}
 globals.require = function(name)
    if type(name) ~= "string" then error("require needs the name of a module", 2) end
@@ -42,7 +52,7 @@ globals.require = function(name)
       local text, why = supplied[name], nil
       if text == nil then text, why = read(name) end
       if text == nil then error(why, 2) end
-      local chunk, wrong = load(text, "@" .. name .. ".lua", "t", globals)
+      local chunk, wrong = load(plain(text), "@" .. name .. ".lua", "t", globals)
       if chunk == nil then error(wrong, 0) end
       local found = chunk(capture)
       loaded[name] = found == nil and true or found
@@ -51,7 +61,7 @@ globals.require = function(name)
 end
 
 return function(text, name)
-   local chunk, wrong = load(text, "@" .. name, "t", globals)
+   local chunk, wrong = load(plain(text), "@" .. name, "t", globals)
    if chunk == nil then error(wrong, 0) end
    chunk()
    return printed, globals
