@@ -77,7 +77,7 @@ def merge_holders(draft: Draft) -> None:
 
 
 def _joins(draft: Draft, table: Table, clone: Table) -> bool:
-    """Return whether a clone that does not teach delivers to a layer like that which the weights learn from."""
+    """Return whether a clone that does not teach delivers to a layer as large as that of what it clones."""
     shapes = [draft.shape(draft.parts[one["post"]]) for one in (table, clone)]
     return shapes[0] == shapes[1] and "error" not in clone
 
