@@ -51,19 +51,34 @@ def import_(
             help="What os.getenv of a file in Lua returns; can be repeated.",
         ),
     ] = None,
+    arguments: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--arg",
+            metavar="VALUE",
+            help="The next of arg[1], arg[2], ... of a file in Lua; can be repeated.",
+        ),
+    ] = None,
+    root: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder from which a file in Lua reads modules and files (default: the folder of the file)."
+        ),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
 ) -> None:
     """Translate parameter files of PetaVision; report what became of each group."""
     with importing():
         from petabatch.petavision.arrays import convert_pvp
         from petabatch.petavision.convert import convert
+        from petabatch.petavision.lua import Environment
 
     if source.suffix == ".pvp":
         echo(convert_pvp(source, output, force))
         return
 
     pairs = [_pair("--path", text) for text in moved or ()]
-    environment = dict(_pair("--env", text) for text in variables or ())
+    environment = Environment(dict(_pair("--env", text) for text in variables or ()), arguments or (), root)
     failed = False
     for done in convert(source, output, pairs, checkpoint, force, environment):
         if done.path is None:

@@ -30,7 +30,7 @@ def convert(
     moved: Sequence[tuple[str, str]],
     checkpoint: Path | None,
     force: bool,
-    variables: Environment,
+    environment: Environment,
 ) -> Iterator[Converted]:
     """Translate a parameter file, or all of a folder; yield each params file once it is written.
 
@@ -53,7 +53,7 @@ def convert(
             targets = [output / f"{source.stem}.toml"]
     for file, target in zip(files, targets, strict=True):
         folder = Path() if target is None else target.parent
-        yield from _written(file, target, read(file, folder, moved, checkpoint, variables), force)
+        yield from _written(file, target, read(file, folder, moved, checkpoint, environment), force)
 
 
 def _written(file: Path, target: Path | None, found: Sequence[Imported], force: bool) -> Iterator[Converted]:

@@ -78,6 +78,10 @@ class ParamsFile:
     """Values of swept parameters, by group and parameter."""
     ignored: Sequence[tuple[str, Place]] = ()
     """Characters that PetaVision ignores."""
+    notes: Sequence[str] = ()
+    """What is to be said of the file as a whole."""
+    written: str = ""
+    """The file that a file in Lua writes it to."""
 
     def error(self, place: Place, message: str, **more: str) -> ParamsError:
         """Return the error at a place of this file."""

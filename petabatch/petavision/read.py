@@ -10,7 +10,7 @@ from petabatch import builtins  # noqa: F401  (makes every built-in type known)
 from petabatch.errors import ParamsError, Problem, similar_path
 from petabatch.petavision.draft import Table
 from petabatch.petavision.files import Files
-from petabatch.petavision.grammar import parse
+from petabatch.petavision.grammar import ParamsFile, parse
 from petabatch.petavision.lua import Environment, parse_lua
 from petabatch.petavision.network import Translation, translate
 from petabatch.petavision.report import comments, header, report
@@ -49,18 +49,25 @@ def read(
     target: Path | None = None,
     moved: Sequence[tuple[str, str]] = (),
     checkpoint: Path | None = None,
-    variables: Environment | None = None,
+    environment: Environment | None = None,
 ) -> list[Imported]:
     """Translate a parameter file: to one network, or to one for each value of a ParameterSweep.
 
     Paths are relative to the folder `target`, or absolute. `moved` are beginnings of paths and what is in
     their place; `checkpoint` is a directory of PetaVision to start from. Groups that are not supported are in
-    the report. A file in Lua is executed, with `variables` as its environment. Raises ParamsError if it
-    is not a parameter file of a network.
+    the report. A file in Lua is executed in its `environment`; it may write several networks. Raises
+    ParamsError if it is not a parameter file of a network.
     """
     text = _text(file)
-    source = parse_lua(text, file, variables or {}) if file.suffix == ".lua" else parse(text, str(file))
-    files = Files(file.parent, target, moved, checkpoint)
+    lua = file.suffix == ".lua"
+    sources = parse_lua(text, file, environment or Environment()) if lua else [parse(text, str(file))]
+    return [
+        one for source in sources for one in _networks(source, Files(file.parent, target, moved, checkpoint))
+    ]
+
+
+def _networks(source: ParamsFile, files: Files) -> list[Imported]:
+    """Return the network of a parameter file, or one for each value that is swept."""
     found = [translate(point, files) for point in points(source)]
     if len(found) > 1 and all(one.error() is None for one in found):
         together = swept([one.tables for one in found])

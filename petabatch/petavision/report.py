@@ -23,6 +23,7 @@ def report(found: Translation) -> str:
     lines += ["    hint: --path OLD=NEW, for a folder that has moved"] if missing else []
     for character, place in found.draft.source.ignored[:5]:
         lines.append(f"line {place.line}, column {place.column}: {character!r} is ignored, as in PetaVision")
+    lines += found.draft.source.notes
     return "\n".join([*lines, f"{len(found.draft.source.groups)} groups: {', '.join(shown)}"])
 
 
