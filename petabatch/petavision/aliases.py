@@ -31,6 +31,7 @@ CLASSES: dict[str, Former] = {
     "ANNNormalizedErrorLayer": Former("ANNErrorLayer"),
     "ANNDivInh": Former("PtwiseQuotientLayer"),
     "ANNDivInhLayer": Former("PtwiseQuotientLayer"),
+    "ANNTriggerUpdateOnNewImageLayer": Former("ANNLayer"),
     "TrainingLayer": Former("ANNLayer"),
     "Constant": Former("ConstantLayer"),
     "L2NormEnergyProbe": Former("L2NormProbe"),
@@ -53,6 +54,7 @@ KEYS: dict[str, str] = {
     "normalizeLuminanceStd": "normalizeStdDev",
     "pvpFrameIdx": "start_frame_index",
     "jitterFlag": "jitterChangeInterval",
+    "movieLayerName": "triggerLayerName",
     "originalConn": "originalConnName",
     "originalLayer": "originalLayerName",
 }

@@ -7,6 +7,7 @@ import re
 
 from petabatch.petavision.draft import DEEPEST, Draft, Table
 from petabatch.petavision.part import Part, Refused
+from petabatch.petavision.transfer import curve
 
 _CHANNELS = {0: "exc", 1: "inh", 2: "inh_b", 3: "gap", -1: "none"}
 DELIVERIES = {"convolve": "convolve", "stochastic": "stochastic"}
@@ -103,9 +104,12 @@ def delivered(draft: Draft, part: Part, pre: Part, post: Part, delay: float | No
     found: Table = {"pre": pre.name, "post": post.name}
     code = channel(part)
     coefficient = _coefficient(post, part.whole("channelCode"))
+    strength = 1.0 if coefficient is None else coefficient
+    if "errScale" in post.kind.keys and curve(post, "hard") is not None:
+        strength *= post.finite("errScale")
+    found |= {"strength": strength} if strength != 1 else {}
     if coefficient is not None:
         code = "exc"
-        found |= {"strength": coefficient} if coefficient != 1 else {}
     elif code in ("inh_b", "gap") and post.keyword not in _CONDUCTANCES[code == "gap" :]:
         part.differs(
             f"{post.name} has no channel {part.whole('channelCode')}: nothing arrives, as in PetaVision"

@@ -113,14 +113,21 @@ def _order(draft: Draft, part: Part) -> Table:
     if method == "random":
         part.differs("the random order is another")
         return {"order": "shuffled"}
-    if method == "list":
-        if any(first):
-            part.refuse("start_frame_index", "a first frame is not supported with byList", hint="bySpecified")
+    if method == "list" and not any(first):
         return {"order": "by_movie"} if batch > 1 else {}
     skip = [batch] * batch
     if method == "given":
         skip = [max(1, step) for step in _indices(part, "skip_frame_index", batch, 1)]
         part.only("resetToStartOnLoop", hint="a list of files in which those before the first are left out")
+    elif method == "list":
+        count = _frames(draft, part)
+        if not count:
+            part.refuse(
+                "start_frame_index", "the files that are shown are not there, to be counted",
+                hint="--path OLD=NEW, or bySpecified",
+            )  # fmt: skip
+        first = [index + number * (count // batch) for number, index in enumerate(first)]
+        skip = [1] * batch
     else:
         first = [index + number for number, index in enumerate(first)]
     if (numbers := draft.checkpoint_file(part, "FrameNumbers.bin")) is not None:
@@ -157,6 +164,8 @@ def _indices(part: Part, key: str, batch: int, default: int) -> list[int]:
         return [default] * batch
     if any(not value.is_integer() or not 0 <= value < 2**31 for value in given):
         part.refuse(key, "these are not numbers of frames", str(list(given)))
+    if not any(given):
+        return [default] * batch
     if len(given) != batch:
         part.refuse(key, "there is not one number for each batch element", str(len(given)), str(batch))
     return [int(value) for value in given]

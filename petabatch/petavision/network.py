@@ -96,7 +96,7 @@ def translate(source: ParamsFile, files: Files) -> Translation:
     if columns[0].name in refused:
         raise ParamsError([refused[columns[0].name]], source.file)
     _each(draft, _originals_first(draft), lambda part: layers(draft, part), refused)
-    draft.layers = {name: draft.layers[name] for name in draft.parts if name in draft.layers}
+    draft.layers = {name: draft.layers[name] for name in draft.parts if name in draft.layers} | draft.layers
     for role, add in (("connection", connections), ("probe", probes)):
         _each(draft, draft.of_role(role), lambda part, add=add: add(draft, part), refused)  # type: ignore[misc]
     for finish in (seeds, join_groups, keep_norms, merge_holders, time_scales, start_activities):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NoReturn
 
 from petabatch.petavision.draft import Draft, Table
@@ -104,7 +105,9 @@ def term(draft: Draft, part: Part, inside: Part | None = None) -> Table:
         part.idle("coefficient", "the threshold of the layer is the factor")
         if part.keyword == "L0NormLCAProbe":
             found |= {"coefficient": low**2 / 2, "above": low}
-        if part.keyword == "FirmThresholdCostFnLCAProbe":
+        if part.keyword == "FirmThresholdCostFnLCAProbe" and width == math.inf:
+            found["norm"] = "l1"  # below a corner that is never reached
+        elif part.keyword == "FirmThresholdCostFnLCAProbe":
             found["corner"] = _positive(part, low + width)
     if inside is not None and found["norm"] == "squares" and part.finite("exponent") != 2:
         part.refuse("exponent", "norms in a sum are squared", f"{part.finite('exponent'):g}", "2")
@@ -120,7 +123,7 @@ def _positive(part: Part, corner: float) -> float:
 def _threshold(part: Part, layer: Part) -> tuple[float, float]:
     if "VThresh" not in layer.kind.keys:
         part.refuse("targetLayer", "this layer has no threshold", layer.keyword)
-    low, width = layer.finite("VThresh"), layer.finite("VWidth")
+    low, width = layer.finite("VThresh"), layer.number("VWidth")
     return low + min(width, 0.0), abs(width)
 
 

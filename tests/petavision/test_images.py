@@ -37,6 +37,9 @@ def shown(folder: Path, size: tuple[int, int] = (6, 4), batch: int = 2, **parame
     [
         ("byImage", None, None, [[0, 1], [2, 3], [4, 0]]),
         ("byList", None, None, [[0, 2], [1, 3], [2, 4]]),
+        ("byList", [1, 2], None, [[1, 4], [2, 0], [3, 1]]),
+        ("byList", [0], None, [[0, 2], [1, 3], [2, 4]]),
+        ("byImage", [0], None, [[0, 1], [2, 3], [4, 0]]),
         ("bySpecified", [1, 4], [2, 0], [[1, 4], [3, 0], [0, 1]]),
         ("byFile", [3, 1], None, [[3, 2], [0, 4], [2, 1]]),
     ],

@@ -6,6 +6,7 @@ import re
 import shutil
 import sys
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +21,18 @@ from petabatch.network.loop import find_loop
 from petabatch.petavision import read
 from petabatch.petavision.export import export
 from petabatch.petavision.pvp import write_activities, write_weights
+from petabatch.petavision.text import toml
+from petabatch.spec.load import parse
 from petabatch.storage.checkpoint import latest_checkpoint, load_checkpoint
 from petabatch.storage.directory import RunDirectory
 from petabatch.weights import WeightFile
 from support.commands import Command, alone
 from support.petavision_groups import CONTEXT
 
+HEAD = (
+    'HyPerCol "column" = { nx = 4; ny = 4; dt = 1; stopTime = 10; };\n'
+    'PvpLayer "I" = { nf = 1; inputPath = "x.pvp"; displayPeriod = 5; };\n'
+)
 PARAMS = Path(__file__).parent / "params"
 RNG = np.random.default_rng(3)
 
@@ -303,11 +310,6 @@ def test_layers_of_potentials_are_linear_layers_with_a_connection(tmp_path: Path
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        (
-            'nf = 2; phase = 1; originalLayerName = "L"',
-            'nf = 2; originalLayerName = "L"',
-            "the original is updated later",
-        ),
         ('"L"; ampSpikelet = 30', '"I"', "gap junctions are between neurons that spike"),
         ("repFeatureNum = 2", "repFeatureNum = 3", "the features do not match those of the original"),
         ('nf = 2; originalLayerName = "I"', 'nf = 2; originalLayerName = "L"', "this layer shows no images"),
@@ -321,6 +323,91 @@ def test_layers_of_others_that_do_not_fit_are_refused(
     assert old in DEPENDENT
     with pytest.raises(ParamsError, match=message):
         translated(tmp_path, DEPENDENT.replace(old, new, 1).replace("%s", ""))
+
+
+def test_a_potential_of_a_layer_that_is_updated_later_is_that_of_the_step_before(tmp_path: Path) -> None:
+    text = DEPENDENT.replace('"Copy" = { nf = 2; phase = 2;', '"Copy" = { nf = 2; phase = 0;')
+    text = text.replace('"Gap" = { nf = 2; phase = 1;', '"Gap" = { nf = 2; phase = 0;')
+    links = tomllib.loads(translated(tmp_path, text % ""))["connections"]
+    assert links["L_VToCopy"] == {"type": "identity", "pre": "L_V", "post": "Copy", "feedback": True}
+    assert links["spikesOfLToGap"]["feedback"] is True
+    states = in_memory.run(petabatch.load(tmp_path / "given.params").network, range(7)).states
+    v, spikes = (states[f"layers/L/{name}"] for name in "VA")
+    assert (v[1] != v[0]).all()
+    np.testing.assert_array_equal(states["layers/Copy/A"][1:], v[:-1])
+    np.testing.assert_allclose(states["layers/Gap/A"][1:], v[:-1] + 30 * spikes[:-1], rtol=1e-6)
+
+
+CURVES = [
+    ("VThresh = 0.5; AMin = 0; VWidth = infinity; AShift = 0.2", lambda v: np.where(v < 0.5, 0, v - 0.5)),
+    ("VThresh = 0.5; AMin = 0.25; VWidth = infinity", lambda v: np.where(v < 0.5, 0.25, v - 0.25)),
+    (
+        "VThresh = 0.5; AMin = 0; AMax = 1; VWidth = infinity",
+        lambda v: np.where(v < 0.5, 0, v - 0.5).clip(max=1),
+    ),
+    ("VThresh = 0.5; AMin = -infinity", lambda v: np.where(v < 0.5, np.finfo("f4").min, v)),
+]
+
+
+@pytest.mark.parametrize(("given", "expected"), CURVES)
+@pytest.mark.parametrize("keyword", ["ANNLayer", "HyPerLCALayer"])
+def test_infinite_widths_and_minima_are_what_the_original_makes_of_them(
+    keyword: str, given: str, expected: Callable[[np.ndarray], np.ndarray], tmp_path: Path
+) -> None:
+    """A width of infinity is a line from AMin that rises as V; -infinity is the least number."""
+    v = np.linspace(-2, 3, 32).reshape(1, 4, 4, 2).astype(np.float32)
+    write_activities(tmp_path / "v.pvp", (4, 4, 2), [(0.0, v[0])])
+    text = (
+        HEAD.replace("nf = 1", "nf = 2")
+        + f"""
+{keyword} "V" = {{ nf = 2; phase = 1; InitVType = "InitVFromFile"; Vfilename = "v.pvp"; {given}; }};
+IdentConn "VToV" = {{ channelCode = -1; }};"""
+    )
+    if keyword == "ANNLayer":
+        text = text.replace("x.pvp", "v.pvp") + 'IdentConn "IToV" = { channelCode = 0; };'
+    (found,) = imported(tmp_path, text)
+    tables = {key: value for key, value in found.tables.items() if key != "output"}
+    if keyword == "HyPerLCALayer":
+        tables["layers"] = {"V": tables["layers"]["V"]}
+    network = parse(toml(tables), "net", tmp_path).network
+    states = in_memory.run(network, [1 if keyword == "ANNLayer" else 0]).states
+    np.testing.assert_allclose(states["layers/V/A"][0, 0], expected(v[0]), rtol=1e-6, atol=1e-6)
+
+
+def test_a_factor_before_a_threshold_is_the_strength_of_what_arrives(tmp_path: Path) -> None:
+    text = (
+        CONTEXT
+        + """
+ANNErrorLayer "X" = { nf = 2; phase = 5; errScale = 0.5; VThresh = 0.25; AMin = 0; InitVType = "ZeroV"; };
+IdentConn "IToX" = { channelCode = 0; };
+IdentConn "OToX" = { channelCode = 1; };"""
+    )
+    links = tomllib.loads(translated(tmp_path, text))["connections"]
+    assert [links[name]["strength"] for name in ("IToX", "OToX")] == [0.5, 0.5]
+
+
+def test_weights_with_a_mask_learn_where_it_is_not_zero(tmp_path: Path) -> None:
+    text = CONTEXT.replace("plasticityFlag = false", 'useMask = true; maskLayerName = "Grey"; dWMax = 1')
+    found = tomllib.loads(translated(tmp_path, text))
+    assert found["layers"]["O_masked_by_Grey"] == {"type": "mask", "shape": [8, 8, 2]}
+    assert found["connections"]["W"]["learn"]["error"] == "O_masked_by_Grey"
+    mask = found["connections"]["GreyToO_masked_by_Grey"]
+    assert (mask["type"], mask["channel"]) == ("conv", "mask")
+    build(petabatch.load(tmp_path / "given.params").network)
+    with pytest.raises(ParamsError, match="the mask has another shape"):
+        translated(tmp_path, text.replace('"Grey"; dW', '"Half"; dW'))
+
+
+def test_noise_is_added_to_the_activity_of_another_layer(tmp_path: Path) -> None:
+    group = 'NoiseLayer "X" = { nf = 2; phase = 2; originalLayerName = "I"; stdDev = 0.25; };'
+    found = tomllib.loads(translated(tmp_path, CONTEXT + group))
+    assert found["layers"]["X"] == {"type": "gaussian_noise", "shape": [8, 8, 2], "deviation": 0.25}
+    assert found["connections"]["IToX"] == {"type": "identity", "pre": "I", "post": "X"}
+
+
+def test_layers_that_follow_a_new_image_have_it_as_their_trigger(tmp_path: Path) -> None:
+    group = 'ANNTriggerUpdateOnNewImageLayer "X" = { nf = 2; phase = 2; movieLayerName = "I"; };'
+    assert tomllib.loads(translated(tmp_path, CONTEXT + group))["layers"]["X"]["every"] == "display"
 
 
 def test_unpooling_by_index_is_a_layer_of_the_places(tmp_path: Path) -> None:
@@ -455,10 +542,6 @@ def translated(folder: Path, text: str, size: int = 8) -> str:
     return found.text
 
 
-HEAD = (
-    'HyPerCol "column" = { nx = 4; ny = 4; dt = 1; stopTime = 10; };\n'
-    'PvpLayer "I" = { nf = 1; inputPath = "x.pvp"; displayPeriod = 5; };\n'
-)
 PLAIN = (
     'channelCode = 0; weightInitType = "UniformWeight"; weightInit = 1; normalizeMethod = "none"; dWMax = 1; '
 )
@@ -524,7 +607,7 @@ def test_the_work_grows_with_the_number_of_groups(kind: str, tmp_path: Path) -> 
         ),
         (
             "".join(f'CloneVLayer "L{n}" = {{ originalLayerName = "L{n + 1}"; }};' for n in range(700)),
-            "is that of the step before",
+            "this layer is not supported: see its group",
         ),
     ],
     ids=["arbors", "phase", "triggers", "copies", "originals"],

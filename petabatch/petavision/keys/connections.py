@@ -108,7 +108,9 @@ _LEARN = {
     "normalizeDw": flag(True, "`learn`: `average`"),
     "immediateWeightUpdate": flag(True, "`learn`: `delayed`"),
     "combine_dW_with_W_flag": flag(False, "not supported"),
-    "useMask": flag(False, "not supported"),
+    "useMask": flag(False, "a `mask` layer after the post layer, `learn`: `error`"),
+    "maskLayerName": text(None, "a connection to the channel `mask` of that layer"),
+    "maskFeatureIdx": whole(-1, "not supported"),
 }
 _MOMENTUM = {
     "momentumMethod": text(REQUIRED, "`learn`: `momentum`"),

@@ -184,6 +184,17 @@ LAYERS: dict[str, Class] = {
         "gaussian_noise",
         LAYER | {"mu": number(0.0, "`mean`"), "sigma": number(1.0, "`deviation`")},
     ),
+    "NoiseLayer": Class(
+        "layer",
+        "gaussian_noise",
+        _PLAIN
+        | _ORIGINAL
+        | {
+            "mean": number(0.0, "`mean`"),
+            "stdDev": number(0.5, "`deviation`"),
+            "seed": number(None, "", "the random numbers are others: `run.seed`"),
+        },
+    ),
     "LIF": Class("layer", "conductance_lif", LAYER | _LIF),
     "LIFGap": Class("layer", "conductance_lif", LAYER | _LIF),
     "GapLayer": Class(
