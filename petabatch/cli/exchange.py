@@ -19,7 +19,8 @@ def import_(
     source: Annotated[
         Path,
         typer.Argument(
-            help="Parameter file (.params or .lua) or .pvp file of PetaVision, or a folder of .params files.",
+            help="Parameter file (.params, .pv or .lua) or .pvp file of PetaVision, or a folder of .params "
+            "and .pv files, also in folders below.",
             metavar="FILE_OR_FOLDER",
         ),
     ],
@@ -79,14 +80,14 @@ def import_(
 
     pairs = [_pair("--path", text) for text in moved or ()]
     environment = Environment(dict(_pair("--env", text) for text in variables or ()), arguments or (), root)
-    failed = False
+    codes = {0}
     for done in convert(source, output, pairs, checkpoint, force, environment):
         if done.path is None:
             echo(done.text, end="")
         echo(done.report, file=sys.stderr)
-        failed = failed or done.incomplete
-    if failed:
-        raise typer.Exit(1)
+        codes.add(2 if done.wrong else int(done.incomplete))
+    if max(codes):
+        raise typer.Exit(max(codes))
 
 
 @app.command()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from petabatch.petavision.grammar import Entry, Group, Value
 
@@ -77,4 +77,5 @@ def renamed(group: Group, known: Mapping[str, Mapping[str, object]]) -> tuple[Gr
         entries[now if key not in keys and now in keys and now not in group.entries else key] = entry
     if former:
         entries = {key: Entry(value, group.place) for key, value in former.values.items()} | entries
-    return Group(keyword, group.name, entries, group.place), group.keyword if former else ""
+    found = replace(group, keyword=keyword, entries=entries)
+    return found, group.keyword if former else ""

@@ -24,10 +24,10 @@ def ends(draft: Draft, part: Part) -> tuple[Part, Part]:
         return pre, post
     names = [part.optional_text(key) for key in ("preLayerName", "postLayerName")]
     if names == [None, None]:
-        for match in re.finditer("To", part.name):
-            pair = [part.name[: match.start()], part.name[match.end() :]]
-            if all(one in draft.parts for one in pair):
-                names = [*pair]
+        for match in re.finditer("To", part.title):
+            pair = [part.title[: match.start()], part.title[match.end() :]]
+            if all(one in draft.titles for one in pair):
+                names = [draft.titles[one] for one in pair]
                 break
     found = []
     for key, name in zip(("preLayerName", "postLayerName"), names, strict=True):

@@ -43,6 +43,11 @@ class Draft:
         return (part for part in self.parts.values() if part.kind.role == role)
 
     @cached_property
+    def titles(self) -> dict[str, str]:
+        """The name of each group by that in its file."""
+        return {part.title: name for name, part in self.parts.items()}
+
+    @cached_property
     def place(self) -> dict[str, int]:
         """The number of each group in the file."""
         return {name: number for number, name in enumerate(self.parts)}
@@ -188,7 +193,7 @@ class Draft:
         parameter file. None where the part does not start from it.
         """
         if self.files.checkpoint is not None:
-            file = self.files.checkpoint / f"{part.name}_{what}"
+            file = self.files.checkpoint / f"{part.title}_{what}"
             part.read.add("initializeFromCheckpointFlag")
             return str(file.absolute()) if file.exists() else None
         if not part.flag("initializeFromCheckpointFlag"):
@@ -197,4 +202,4 @@ class Draft:
         if folder is None:
             part.idle("initializeFromCheckpointFlag", "no effect without initializeFromCheckpointDir")
             return None
-        return f"{folder.rstrip('/')}/{part.name}_{what}"
+        return f"{folder.rstrip('/')}/{part.title}_{what}"

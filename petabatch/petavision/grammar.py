@@ -66,6 +66,8 @@ class Group:
     name: str
     entries: Mapping[str, Entry]
     place: Place
+    title: str = ""
+    """Its name in the file, where it has another one here."""
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,12 @@ from pathlib import Path
 
 from petabatch import builtins  # noqa: F401  (makes every built-in type known)
 from petabatch.errors import ParamsError, Problem, similar_path
+from petabatch.network.build import build
 from petabatch.petavision.draft import Table
 from petabatch.petavision.files import Files
 from petabatch.petavision.grammar import ParamsFile, parse
 from petabatch.petavision.lua import Environment, parse_lua
+from petabatch.petavision.names import usable
 from petabatch.petavision.network import Translation, translate
 from petabatch.petavision.report import comments, header, report
 from petabatch.petavision.sweep import points, swept
@@ -33,6 +35,17 @@ class Imported:
     def report(self) -> str:
         """What became of each group."""
         return report(self.translation)
+
+    def wrong(self) -> ParamsError | None:
+        """Return what `check` would say of the network, without its files; None where nothing is wrong."""
+        file = Path(self.translation.draft.source.file)
+        try:
+            loaded = parse_toml(self.text, str(file), file.parent, lines=self.lines)
+            with loaded.placing():
+                build(loaded.network)
+        except ParamsError as error:
+            return error
+        return None
 
     @property
     def lines(self) -> Mapping[tuple[str, ...], int]:
@@ -68,7 +81,7 @@ def read(
 
 def _networks(source: ParamsFile, files: Files) -> list[Imported]:
     """Return the network of a parameter file, or one for each value that is swept."""
-    found = [translate(point, files) for point in points(source)]
+    found = [translate(usable(point), files) for point in points(source)]
     if len(found) > 1 and all(one.error() is None for one in found):
         together = swept([one.tables for one in found])
         if together is not None:

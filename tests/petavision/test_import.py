@@ -197,6 +197,68 @@ def test_what_is_not_supported_is_named_with_its_place(tmp_path: Path) -> None:
         petabatch.load(tmp_path / "net.params")
 
 
+def test_names_with_blanks_are_names_of_petabatch(tmp_path: Path) -> None:
+    text = (
+        HEAD
+        + """
+HyPerLayer "the output" = { nf = 1; phase = 1; };
+HyPerLayer "the_output" = { nf = 1; phase = 2; };
+IdentConn "ITothe output" = { channelCode = 0; };
+IdentConn "copy" = { preLayerName = "the output"; postLayerName = "the_output"; channelCode = 0; };
+L1NormProbe "of the output" = { targetLayer = "the output"; };"""
+    )
+    (found,) = imported(tmp_path, text)
+    net = tomllib.loads(found.text)
+    assert list(net["layers"]) == ["I", "the_output_", "the_output"]
+    assert net["connections"]["ITothe_output"]["post"] == "the_output_"
+    assert net["connections"]["copy"] == {"type": "identity", "pre": "the_output_", "post": "the_output"}
+    assert net["probes"] == {"of_the_output": {"type": "l1", "layer": "the_output_"}}
+    assert "the output is the_output_ here: names have letters, digits, _ and -" in found.report
+
+
+@pytest.mark.parametrize(
+    ("groups", "message"),
+    [
+        ("", "layers: this key is missing"),
+        (
+            'HyPerLayer "O" = { nf = 1; phase = 1; };'
+            'HyPerConn "IToO" = { nxp = 9; nyp = 9; plasticityFlag = false; channelCode = 0; '
+            'weightInitType = "UniformWeight"; normalizeMethod = "none"; };',
+            "a patch of 9 rows does not fit on a layer of 4 rows",
+        ),
+    ],
+)
+def test_an_import_ends_as_a_check_of_what_it_wrote(
+    groups: str, message: str, tmp_path: Path, petabatch: Command
+) -> None:
+    head = HEAD if groups else HEAD.partition("PvpLayer")[0]
+    (tmp_path / "net.params").write_text(head + groups)
+    done = petabatch("import", tmp_path / "net.params", "-o", tmp_path / "net.toml")
+    assert (done.returncode, "not valid: " in done.stderr, message in done.stderr) == (2, True, True)
+    checked = petabatch("check", tmp_path / "net.toml")
+    assert (checked.returncode, message in checked.stderr) == (2, True)
+
+
+def test_a_folder_is_imported_to_the_bottom(tmp_path: Path, petabatch: Command) -> None:
+    """What is wrong with one file is said, and does not end the others; files in Lua are named."""
+    below = tmp_path / "project" / "a" / "b"
+    below.mkdir(parents=True)
+    good = HEAD.partition("PvpLayer")[0] + 'ConstantLayer "C" = { nf = 1; };'
+    for path in (below / "one.params", below / "two.params", below / "two.pv"):
+        path.write_text(good)
+    (tmp_path / "project" / "bad.params").write_text("3")
+    (below / "net.lua").write_text("")
+    done = petabatch("import", tmp_path / "project", "-o", tmp_path / "out")
+    written = {str(path.relative_to(tmp_path / "out")) for path in (tmp_path / "out").rglob("*.toml")}
+    assert written == {"a/b/one.toml", "a/b/two.params.toml", "a/b/two.pv.toml"}
+    assert (done.returncode, "bad.params:1: column 1" in done.stderr) == (2, True)
+    assert "net.lua: not executed; petabatch import" in done.stderr
+    (tmp_path / "lua").mkdir()
+    (tmp_path / "lua" / "net.lua").write_text("")
+    done = petabatch("import", tmp_path / "lua")
+    assert (done.returncode, "net.lua" in done.stderr) == (1, True)
+
+
 def test_an_infinite_seed_is_refused(tmp_path: Path) -> None:
     text = (PARAMS / "sweep.params").read_text().partition("ParameterSweep")[0]
     with pytest.raises(ParamsError, match=r"randomSeed: column \d+: this number is infinite"):

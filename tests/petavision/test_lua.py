@@ -129,10 +129,13 @@ def test_names_may_have_letters_of_any_language(tmp_path: Path) -> None:
     (folder / "sizes.lua").write_text("\ufeff#!/usr/bin/lua\nreturn require 'PVModule'")
     (found,) = imported(folder, text, λ="μ")
     net = tomllib.loads(found.text)
-    assert list(net["layers"]) == ["Größe", "λ1"]
-    assert net["connections"]["Grüße"] == {"type": "identity", "pre": "Größe", "post": "λ1"}
+    assert list(net["layers"]) == ["Gro_e", "_1"]
+    assert net["connections"]["Gru_e"] == {"type": "identity", "pre": "Gro_e", "post": "_1"}
     groups = found.translation.draft.source.groups
-    assert groups["Größe"].entries["comment"].value == "μ"
+    assert [group.title for group in groups.values()] == ["column", "Größe", "λ1", "Grüße"]
+    assert groups["Gro_e"].entries["comment"].value == "μ"
+    assert "Größe is Gro_e here" in found.report
+    assert found.wrong() is None
     assert "λ/absent.lua" in failure(folder, 'require "absent"')
     assert "größe is no name of a module" in failure(folder, NAMES)
     (folder / "größe.lua").write_text("error('Grüße')")
