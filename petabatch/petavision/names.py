@@ -13,7 +13,7 @@ _UNUSABLE = re.compile(r"[^A-Za-z0-9_-]")
 
 
 def usable(source: ParamsFile) -> ParamsFile:
-    """Return a parameter file whose groups, and values that name them, have letters, digits, _ and - alone."""
+    """Return a parameter file whose groups have names of letters, digits, _ and -, also where values do."""
     names: dict[str, str] = {}
     taken = set(source.groups)
     for name in source.groups:

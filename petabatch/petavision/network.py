@@ -176,7 +176,9 @@ def _checkpoint(draft: Draft, part: Part) -> Table:
     keep = part.whole("numCheckpointsKept") if part.flag("deleteOlderCheckpoints") else 0
     if keep == 0:
         part.differs("the newest two checkpoints are kept: checkpoint.keep")
-    return {"every": draft.every(max(1, steps))} | ({"keep": keep} if keep not in (0, 2) else {})
+    # Beyond the end, there is the one of the last step, as in every run.
+    found: Table = {"every": draft.every(max(1, steps))} if steps <= draft.length else {}
+    return found | ({"keep": keep} if keep not in (0, 2) else {})
 
 
 def _unknown(group: Group) -> Problem:

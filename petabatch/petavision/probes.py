@@ -70,8 +70,11 @@ def _layer_probe(draft: Draft, part: Part) -> None:
 def _norm(draft: Draft, part: Part, common: Table) -> Table:
     cost = term(draft, part)
     part.idle("coefficient", "a factor in energies alone")
-    if cost["norm"] == "firm":
-        return {"type": "sum", "terms": {"cost": {**cost, "coefficient": 1.0}}}
+    if part.keyword.startswith("FirmThreshold"):
+        return {
+            "type": "sum",
+            "terms": {"cost": {**cost, "coefficient": 1.0 if cost["coefficient"] else 0.0}},
+        }
     if cost["norm"] == "squares" and part.finite("exponent") != 2:
         part.differs(f"the sum of squares, not its power {part.finite('exponent') / 2:g}")
     kind = "l2" if cost["norm"] == "squares" else cost["norm"]
@@ -98,7 +101,7 @@ def term(draft: Draft, part: Part, inside: Part | None = None) -> Table:
         if part.keyword == "L0NormProbe":
             found["above"] = part.finite("nnzThreshold")
         else:
-            found["corner"] = _positive(part, part.finite("VThresh") + part.finite("VWidth"))
+            found |= _corner(part, part.finite("VThresh") + part.finite("VWidth"))
     if part.keyword.endswith("LCAProbe"):
         low, width = _threshold(part, layer)
         found["coefficient"] = low
@@ -108,16 +111,20 @@ def term(draft: Draft, part: Part, inside: Part | None = None) -> Table:
         if part.keyword == "FirmThresholdCostFnLCAProbe" and width == math.inf:
             found["norm"] = "l1"  # below a corner that is never reached
         elif part.keyword == "FirmThresholdCostFnLCAProbe":
-            found["corner"] = _positive(part, low + width)
+            found |= _corner(part, low + width)
     if inside is not None and found["norm"] == "squares" and part.finite("exponent") != 2:
         part.refuse("exponent", "norms in a sum are squared", f"{part.finite('exponent'):g}", "2")
     return {key: value for key, value in found.items() if (key, value) != ("above", 0.0)}
 
 
-def _positive(part: Part, corner: float) -> float:
-    if corner <= 0:
-        part.refuse("VThresh", "the threshold of the cost is not positive", f"{corner:g}")
-    return corner
+def _corner(part: Part, corner: float) -> Table:
+    """Return the keys of a cost that is constant from a corner on; where that is 0, nothing has a cost."""
+    if corner < 0:
+        part.refuse("VThresh", "the threshold of the cost is negative", f"{corner:g}")
+    if corner == 0:
+        part.differs("it is 0, as the corner of its cost is")
+        return {"norm": "l1", "coefficient": 0.0}
+    return {"corner": corner}
 
 
 def _threshold(part: Part, layer: Part) -> tuple[float, float]:

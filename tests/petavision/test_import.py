@@ -197,6 +197,15 @@ def test_what_is_not_supported_is_named_with_its_place(tmp_path: Path) -> None:
         petabatch.load(tmp_path / "net.params")
 
 
+def test_numbers_without_an_end_are_written_as_a_person_would(tmp_path: Path) -> None:
+    text = HEAD.replace("nx = 4;", "nx = 4; checkpointWrite = true; checkpointWriteStepInterval = 100000;")
+    (found,) = imported(tmp_path, text + 'LeakyIntegrator "L" = { nf = 1; InitVType = "ZeroV"; };')
+    assert "[checkpoint]" not in found.text
+    assert "\ntau = 1e38\n" in found.text
+    (found,) = imported(tmp_path, text.replace("100000", "5"))
+    assert tomllib.loads(found.text)["checkpoint"] == {"every": "display"}
+
+
 def test_names_with_blanks_are_names_of_petabatch(tmp_path: Path) -> None:
     text = (
         HEAD
@@ -458,6 +467,26 @@ def test_weights_with_a_mask_learn_where_it_is_not_zero(tmp_path: Path) -> None:
     build(petabatch.load(tmp_path / "given.params").network)
     with pytest.raises(ParamsError, match="the mask has another shape"):
         translated(tmp_path, text.replace('"Grey"; dW', '"Half"; dW'))
+
+
+def test_a_cost_whose_corner_is_0_is_0(tmp_path: Path) -> None:
+    text = CONTEXT.replace('L1NormLCAProbe "S" = {', 'FirmThresholdCostFnProbe "S" = { VThresh = 0;')
+    text += 'FirmThresholdCostFnProbe "Alone" = { VThresh = 0; targetLayer = "C"; };'
+    found = tomllib.loads(translated(tmp_path, text))["probes"]
+    assert found["E"] == {"type": "energy", "error": "O", "code": "C", "coefficient": 0.0}
+    recorded = in_memory.run(petabatch.load(tmp_path / "given.params").network).recorded
+    assert not recorded["probes/Alone/cost"].any()
+    (wrong,) = imported(tmp_path, text.replace('"S" = { VThresh = 0;', '"S" = { VThresh = -1;'))
+    assert "the threshold of the cost is negative" in wrong.report
+
+
+def test_an_energy_of_infinite_widths_has_the_cost_l1(tmp_path: Path) -> None:
+    text = CONTEXT.replace('L1NormLCAProbe "S"', 'FirmThresholdCostFnLCAProbe "S"')
+    text = text.replace("AShift = 0.3;", "VWidth = infinity;")
+    found = tomllib.loads(translated(tmp_path, text))
+    assert found["probes"]["E"] == {"type": "energy", "error": "O", "code": "C", "coefficient": 0.3}
+    assert found["layers"]["C"]["threshold"] == 0.3
+    assert "width" not in found["layers"]["C"]
 
 
 def test_noise_is_added_to_the_activity_of_another_layer(tmp_path: Path) -> None:
