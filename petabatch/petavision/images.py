@@ -12,6 +12,7 @@ from petabatch.geometry import make_link
 from petabatch.petavision.delivery import ends, root
 from petabatch.petavision.draft import Draft, Table
 from petabatch.petavision.part import Part
+from petabatch.regular_files import read_text, regular
 from petabatch.sources.transforms import Resize
 
 _ANCHORS = {
@@ -52,7 +53,7 @@ def _listed(draft: Draft, name: str) -> list[str] | None:
     if path is None or path.suffix != ".txt":
         return None
     try:
-        lines = [line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines()]
+        lines = [line.strip() for line in read_text(path).splitlines()]
     except (OSError, UnicodeDecodeError):
         return None
     lines = [line for line in lines if line]
@@ -111,7 +112,10 @@ def _next_frames(draft: Draft, part: Part, name: str) -> list[int]:
     if path is None:
         part.differs(f"{name} is not there: the first frames are shown")
         return list(range(draft.batch))
-    found = np.fromfile(path, "<i4")
+    try:
+        found = np.fromfile(regular(path), "<i4")
+    except OSError as error:
+        part.refuse("initializeFromCheckpointFlag", f"{name} cannot be read: {error.strerror}")
     if found.size == 0 or found.min() < 0:
         part.refuse("initializeFromCheckpointFlag", f"{name} is damaged")
     return [int(found[number % found.size]) for number in range(draft.batch)]
@@ -316,7 +320,7 @@ def _gallery(draft: Draft, part: Part) -> Any:
             return ImageArray(file=str(path)).gallery()
         if _listed(draft, part.text("inputPath")) is None:
             return Images(files=str(path)).gallery()
-        lines = (line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines())
+        lines = (line.strip() for line in read_text(path).splitlines())
         found = [draft.files.find(line) for line in lines if line]
         return Images(files=tuple(str(one) for one in found if one is not None)).gallery()
     except (InputError, ResourceError) as error:

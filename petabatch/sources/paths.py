@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from petabatch.errors import InputError
+from petabatch.regular_files import read_text
 from petabatch.sources.files import path_hint
 from petabatch.spec.paths import FilePath, resolve_path
 
@@ -57,7 +58,7 @@ def _find(entry: str, suffixes: Sequence[str], kind: str, where: _Where) -> list
 def _lines(file: Path, suffixes: Sequence[str], kind: str) -> list[str]:
     """Return the files of a list: one entry per line, relative to the list; `#` starts a comment line."""
     try:
-        lines = [line.strip() for line in file.read_text("utf-8-sig").splitlines()]
+        lines = [line.strip() for line in read_text(file).splitlines()]
         if any("\0" in line for line in lines):
             raise ValueError("it is not a text file")
     except (OSError, ValueError) as error:

@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from petabatch.arguments import whole_number
 from petabatch.errors import ParamsError, Problem, did_you_mean, similar_path
+from petabatch.regular_files import read_text
 from petabatch.spec import syntax, toml
 from petabatch.spec.model import CONSENT, DERIVED
 from petabatch.spec.network import Network
@@ -167,7 +168,7 @@ def resolved(network: Network) -> dict[str, Any]:
 
 def _read(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8-sig")  # some editors begin a file with a byte-order mark
+        return read_text(path)
     except FileNotFoundError:
         problem = Problem("", "there is no such file", hint=similar_path(path))
     except UnicodeDecodeError as error:
@@ -187,7 +188,7 @@ def _inside(folder: Path) -> str:
     for file in sorted(folder.iterdir()):
         with suppress(OSError, UnicodeDecodeError):
             words = _MARKS.get(file.suffix)
-            if words is not None and file.is_file() and words.search(file.read_text(encoding="utf-8-sig")):
+            if words is not None and file.is_file() and words.search(read_text(file)):
                 found.append(str(file))
     return f"it contains {', '.join(found[:5])}" if found else ""
 

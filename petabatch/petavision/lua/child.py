@@ -77,6 +77,8 @@ def _reader(folder: Path) -> Any:
             return None, f"{name!r} is no name of a module"
         file = folder / f"{name.replace('.', '/')}.lua"
         try:
+            if file.exists() and not file.is_file():
+                return None, f"the module {name} cannot be read: {file} is no file"
             inside = file.resolve().is_relative_to(folder.resolve())
             return (file.read_bytes().decode("latin-1"), None) if inside else (None, f"{file} is elsewhere")
         except OSError as error:

@@ -193,6 +193,10 @@ class Layer(Part):
         """Whether its activity stays 0 as long as its input does."""
         return False
 
+    def without_slice(self, batch: int) -> int:
+        """Return how many of its numbers are those of slices that a batch does not have."""
+        return 0
+
     @property
     def unused(self) -> Mapping[str, str]:
         """The keys that are given and have no effect, each with the circumstance."""
