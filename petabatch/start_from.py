@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from petabatch.errors import InputFileError, ParamsError, Problem, RunDirectoryError, StorageError
+from petabatch.engine.state import check_whole
+from petabatch.errors import (
+    FormatError,
+    InputFileError,
+    ParamsError,
+    Problem,
+    RunDirectoryError,
+    StorageError,
+)
 from petabatch.logs import log
 from petabatch.network import last_finite, lazy_codes
 from petabatch.network.until import GAP, STEPS
@@ -138,6 +146,10 @@ def _load_slices(engine: Engine, head: Path, slices: Sequence[int]) -> int:
             "%s: slices %s had failed there, and begin from their last finite state",
             head, ", ".join(map(str, stopped)),
         )  # fmt: skip
+    try:
+        check_whole(engine.state.variables, arrays)
+    except FormatError as error:
+        raise StorageError(f"{head}: {error}") from error
     places = np.asarray(slices, np.intp) - lo
     for key, array in mine.items():
         array[: len(places) if key in batched else 1] = arrays[key][places] if key in batched else arrays[key]
