@@ -53,6 +53,11 @@ def read_text(path: str | Path, encoding: str = "utf-8-sig", errors: str = "stri
     return found.decode(encoding, errors).replace("\r\n", "\n").replace("\r", "\n")
 
 
+def reason(error: Exception) -> str:
+    """Return what an error says, of one of the system without its number and the name of the file."""
+    return getattr(error, "strerror", None) or str(error)
+
+
 def _refuse(path: str | Path, about: os.stat_result) -> None:
     if stat.S_ISDIR(about.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))

@@ -17,7 +17,7 @@ from pydantic_core import PydanticCustomError
 
 from petabatch.errors import InputError, did_you_mean
 from petabatch.kernels.spike_times import EARLY
-from petabatch.regular_files import open_regular, regular
+from petabatch.regular_files import open_regular, reason, regular
 from petabatch.sources.files import TEXT, ZIP, kind_of
 from petabatch.sources.memory import Data, InMemory
 from petabatch.sources.npz import NPZ_ERRORS, read_npz
@@ -171,8 +171,8 @@ def _read_file(path: Path) -> np.ndarray:
     except InputError as error:
         raise _wrong(str(error).partition("\n")[0], "", _IN_FILE) from error
     except (*NPZ_ERRORS, UnicodeDecodeError) as error:
-        reason = str(getattr(error, "strerror", None) or error).partition("\n")[0]
-        raise _wrong(f"{path}: these spikes cannot be read", reason, _IN_FILE) from error
+        said = reason(error).partition("\n")[0]
+        raise _wrong(f"{path}: these spikes cannot be read", said, _IN_FILE) from error
 
 
 def _of_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> np.ndarray:

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from petabatch.errors import InputError, did_you_mean, similar_path
-from petabatch.regular_files import open_regular, regular
+from petabatch.regular_files import open_regular, reason, regular
 from petabatch.sources.shared import shared_handle
 
 HDF5_ERRORS = (OSError, RuntimeError, KeyError, ValueError, TypeError)
@@ -203,10 +203,10 @@ def refuse_others(
 def unreadable(path: str, error: Exception, expected: str) -> InputError:
     """Return the error for a file that is missing or cannot be read."""
     if Path(path).exists():
-        reason = getattr(error, "strerror", None) or error
-        if "pickle" in str(reason):  # numpy's hint is to execute what the file says
-            reason = "it holds objects of Python, not numbers"
-        return InputError(f"{path}: this file cannot be read: {reason}\n    expected: {expected}")
+        said = reason(error)
+        if "pickle" in said:  # numpy's hint is to execute what the file says
+            said = "it holds objects of Python, not numbers"
+        return InputError(f"{path}: this file cannot be read: {said}\n    expected: {expected}")
     hint = similar_path(Path(path)) if Path(path).parent.is_dir() else ""
     return InputError(
         f"{path}: there is no such file\n    expected: {expected}\n    hint:     {hint or path_hint()}"

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from petabatch.errors import InputError
-from petabatch.regular_files import read_text
+from petabatch.regular_files import read_text, reason
 from petabatch.sources.files import path_hint
 from petabatch.spec.paths import FilePath, resolve_path
 
@@ -62,7 +62,7 @@ def _lines(file: Path, suffixes: Sequence[str], kind: str) -> list[str]:
         if any("\0" in line for line in lines):
             raise ValueError("it is not a text file")
     except (OSError, ValueError) as error:
-        raise InputError(f"{file}: this list of {kind} cannot be read: {error}") from error
+        raise InputError(f"{file}: this list of {kind} cannot be read: {reason(error)}") from error
     named = (resolve_path(line, file.parent) for line in lines if line and not line.startswith("#"))
     entries = [os.path.join(file.parent, path) for path in named]
     try:

@@ -15,7 +15,7 @@ from pydantic_core import PydanticCustomError
 
 from petabatch.errors import ResourceError, install, similar_path
 from petabatch.random import stream
-from petabatch.regular_files import open_regular, regular
+from petabatch.regular_files import open_regular, reason, regular
 from petabatch.spec.paths import resolve_path
 
 
@@ -60,7 +60,7 @@ def columns_of(table: Any, folder: str | os.PathLike[str] | None) -> dict[str, l
         return _from_hdf5(path, group) if path.suffix in (".h5", ".hdf5") else _from_csv(path)
     except (OSError, ValueError, LookupError, TypeError, csv.Error) as error:
         expected = "numbers, in a column for each key path, with its name"
-        context = {"got": f"{path}: {error}", "expected": expected}
+        context = {"got": f"{path}: {reason(error)}", "expected": expected}
         raise PydanticCustomError("table", "this table cannot be read", context) from None
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import h5py
 
 from petabatch.errors import DamagedError, FormatError, PetabatchError
-from petabatch.regular_files import regular
+from petabatch.regular_files import reason, regular
 from petabatch.storage import FORMAT, READABLE
 from petabatch.storage.simulator_state import refuse_state
 
@@ -35,7 +35,7 @@ def naming_damage(path: Path) -> Iterator[None]:
     except PetabatchError:
         raise
     except _ERRORS as error:
-        raise DamagedError(f"{path}: this file cannot be read: {error}") from error
+        raise DamagedError(f"{path}: this file cannot be read: {reason(error)}") from error
 
 
 @contextmanager
