@@ -107,16 +107,22 @@ class SpikeTimes(Layer):
     ) -> None:
         """Count the spikes of a step."""
         counts = np.zeros((len(ctx.slices), math.prod(self.shape)))
+        trains, own = _in_steps(self._source, ctx.dt), self._rows.shape[1] == len(_NAMES)
         for lane, number in enumerate(ctx.slices):
-            times, units = self.train(number)
-            here = np.floor(times / ctx.dt + EARLY) == ctx.step - 1
-            np.add.at(counts[lane], units[here], 1)
+            train = trains.get(number if own else 0, _NONE)
+            first, end = np.searchsorted(train.times, (ctx.step - 1, ctx.step))
+            np.add.at(counts[lane], train.units[first:end], 1)
         activity[...] = ctx.xp.asarray(counts.reshape(activity.shape))
 
     @property
     def _source(self) -> _Source:
         if self.path is None:
-            return InMemory(np.zeros((0, 2))) if self.spikes is None else self.spikes
+            if isinstance(self.spikes, InMemory):
+                return self.spikes
+            rows, known = self.spikes or (), vars(self).get(_TABLE)  # hashing rows takes longer than a step
+            if known is None or known[0] is not rows:
+                known = vars(self)[_TABLE] = rows, InMemory(_table(rows))
+            return known[1]
         try:
             about = os.stat(regular(self.path))
         except OSError as error:
@@ -136,24 +142,25 @@ class _File(NamedTuple):
     size: int
 
 
-_Source = tuple[tuple[float, ...], ...] | InMemory | _File
+_Source = InMemory | _File
+_TABLE = "_table"
+"""Attribute of a layer: rows, and the same as an array."""
 _NONE = Train(np.zeros(0), np.zeros(0, np.int32))
 
 
 @lru_cache(maxsize=16)
 def _read(source: _Source) -> np.ndarray:
     """Return rows of time, unit and perhaps slice, float64; raises PydanticCustomError."""
-    if isinstance(source, _File):
-        found = _read_file(Path(source.path))
-    elif isinstance(source, InMemory):
-        found = source.array
-    elif len({len(row) for row in source}) > 1:
-        raise _wrong("these rows differ in length", "rows of several lengths", _EXPECTED)
-    else:
-        found = np.array(source, float).reshape(len(source), -1 if source else 2)
+    found = _read_file(Path(source.path)) if isinstance(source, _File) else source.array
     if found.ndim != 2 or found.shape[1] not in (2, 3):
         raise _wrong("these are not spikes", f"{found.dtype} {list(found.shape)}", _EXPECTED)
     return found.astype(float)
+
+
+def _table(rows: tuple[tuple[float, ...], ...]) -> np.ndarray:
+    if len({len(row) for row in rows}) > 1:
+        raise _wrong("these rows differ in length", "rows of several lengths", _EXPECTED)
+    return np.array(rows, float).reshape(len(rows), -1 if rows else 2)
 
 
 def _read_file(path: Path) -> np.ndarray:
@@ -215,6 +222,13 @@ def _trains(source: _Source) -> dict[int, Train]:
         for number, (first, end) in enumerate(pairwise(ends))
         if end > first
     }
+
+
+@lru_cache(maxsize=16)
+def _in_steps(source: _Source, dt: float) -> dict[int, Train]:
+    """Return the same with the number of steps before each spike, rounded, in place of its time."""
+    found = _trains(source).items()
+    return {number: Train(np.floor(one.times / dt + EARLY), one.units) for number, one in found}
 
 
 def _wrong(message: str, got: str, expected: str, hint: str = "") -> PydanticCustomError:
