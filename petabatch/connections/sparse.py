@@ -46,7 +46,8 @@ class Sparse(Connection):
     path: FilePath | None = None
     """Matrix `[pre units, post units]` of weights: a `.npz` file written by `scipy.sparse.save_npz` (COO, CSR
     or CSC), or by `numpy.savez` with arrays `row`, `col`, `data` and, in the unit of `run.dt`, `delay`; a
-    pair of units can have several synapses. The names `i`, `j` and `w` are those of Brian2."""
+    pair of units can have several synapses. The names `i`, `j` and `w` are those of Brian2; others are
+    refused."""
     matrix: Matrix | None = None
     """A matrix of SciPy `[pre units, post units]`, or a list of edges: rows of pre unit, post unit, weight
     and delay, or a tuple of these columns; in Python only."""
