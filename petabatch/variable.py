@@ -60,7 +60,9 @@ class Whole:
     def wrong(self, array: np.ndarray) -> str:
         """Return what is wrong in an array `[..., numbers]`, empty where nothing is."""
         low, high = self.least, np.inf if self.most is None else self.most
-        bad = ~((array >= low) & (array <= high) & (array == np.floor(array)))
+        bad = ~((array >= low) & (array <= high))
+        if array.dtype.kind == "f":
+            bad |= array != np.floor(array)
         if self.partition != "none":
             bad[..., 1:] |= array[..., 1:] < array[..., :-1]
             bad[..., 0] |= array[..., 0] != low

@@ -68,28 +68,28 @@ def check_capacity(network: Network, hosts: int = 1) -> None:
 
 
 def check_synapses_fit(network: Network, wirings: Mapping[str, Wiring]) -> list[Problem]:
-    """Return the connections whose synapses do not fit into the memory; nothing is drawn.
+    """Return what is wrong where the synapses of a slice do not fit into memory; nothing is drawn.
 
     To be called before any are: each rank has them all.
     """
-    limit, problems = memory_limit(), []
+    limit, counts = memory_limit(), dict[str, float]()
     for name, wiring in wirings.items():
-        if wiring.synapses is None:
-            continue
-        each = (with_values(network, own).connections[name] for own in synaptic_values(network, name))
-        count = max(one.expected(wiring.synapses) for one in each)
-        if count * SYNAPSE > limit.nbytes:
-            problems.append(
-                Problem(
-                    f"connections.{name}",
-                    "there are more synapses than fit into memory",
-                    found=f"about {count:,.0f}, which need at least {size_text(count * SYNAPSE)}",
-                    expected=f"at most {limit.nbytes // SYNAPSE:,}, which fit {size_text(limit.nbytes)}, "
-                    f"{limit.what}",
-                    hint="a lower probability or number, or smaller layers",
-                )
-            )
-    return problems
+        if wiring.synapses is not None:
+            each = (with_values(network, own).connections[name] for own in synaptic_values(network, name))
+            counts[name] = max(one.expected(wiring.synapses) for one in each)
+    total = sum(counts.values())
+    if total * SYNAPSE <= limit.nbytes:
+        return []
+    most = max(counts, key=counts.__getitem__)
+    others = f", {total:,.0f} with those of other connections" if len(counts) > 1 else ""
+    problem = Problem(
+        f"connections.{most}",
+        "there are more synapses than fit into memory",
+        found=f"about {counts[most]:,.0f}{others}, which need at least {size_text(total * SYNAPSE)}",
+        expected=f"at most {limit.nbytes // SYNAPSE:,}, which fit {size_text(limit.nbytes)}, {limit.what}",
+        hint="a lower probability or number, or smaller layers",
+    )
+    return [problem]
 
 
 def least_bytes(network: Network) -> int:

@@ -157,6 +157,15 @@ def test_the_profile_of_a_sweep_is_looked_at_in_all_points(monkeypatch: pytest.M
     assert "at most 5,000, which fit 117.2 KiB, this machine" in str(raised.value)
 
 
+def test_synapses_of_all_connections_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    net = synapses((1, 1, 100), probability=0.5)
+    more = {**net.connections, "t": net.connections["s"].model_copy(update={"probability": 0.4})}
+    monkeypatch.setattr(capacity, "memory_limit", lambda: Limit(5000 * capacity.SYNAPSE, "this machine"))
+    build(net)
+    with pytest.raises(ParamsError, match=r"about 5,000, 9,000 with those of other connections"):
+        build(net.model_copy(update={"connections": more}))
+
+
 def test_distances_of_very_many_pairs_are_refused() -> None:
     with pytest.raises(ParamsError, match="too many pairs of units whose distance is to be looked at"):
         build(synapses(LINE, probability=1.0, profile={"width": 3.0}))
