@@ -1,7 +1,8 @@
 """Pipes, devices, sockets and folders in place of each file that a params file or a command can name.
 
 `python tests/support/irregular_files.py` in an empty folder prints a line of JSON for each: the case, the
-kind of file, the exit code and what was said. A case that takes longer than `LONGEST` ends the program.
+kind of file, the exit code, what was said and the processor time. A case that takes longer than `LONGEST`
+ends the program.
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ import os
 import signal
 import socket
 import sys
+import time
 from pathlib import Path
 
-LONGEST = 5
+LONGEST = 60
+"""Seconds after which a case waits for ever; the machine may be busy."""
 KINDS = "pipe", "zero", "socket", "folder"
 INPUT = '[run]\nsteps = 2\n[layers.n]\ntype = "input"\nshape = [2, 2, 1]\nsource = {{ {} }}\n'
 UNITS = (
@@ -49,7 +52,7 @@ KEYS = {
         f"{kind} {suffix}": INPUT.format(f'type = "{kind}", files = "FILE{suffix}"')
         for kind, suffix in (
             ("images", ".png"), ("images", ".jpg"), ("images", ".npy"), ("images", ".txt"), ("images", "*"),
-            ("video", ".mp4"), ("sound", ".wav"), ("cifar10", ".bin"), ("cifar10", ""),
+            ("video", ".mp4"), ("sound", ".wav"), ("cifar10", ".bin"), ("cifar10", ""), ("cifar100", ".bin"),
         )
     },
     "idx": INPUT.format('type = "idx", file = "FILE"'),
@@ -149,9 +152,11 @@ def said(name: str, kind: str, command: tuple[str, ...]) -> None:
     os.write(2, f"{name}, {kind}\n".encode())
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.alarm(LONGEST)
+    begin = time.process_time()
     code, printed = run(command)
     signal.alarm(0)
-    os.write(1, (json.dumps([name, kind, code, printed]) + "\n").encode())
+    seconds = time.process_time() - begin
+    os.write(1, (json.dumps([name, kind, code, printed, seconds]) + "\n").encode())
 
 
 if __name__ == "__main__":
