@@ -58,11 +58,11 @@ class Whole:
         return f"{self.what}: {self.least}, then none below the one before, and last {end}{self.most:,}"
 
     def wrong(self, array: np.ndarray) -> str:
-        """Return what is wrong in an array `[..., numbers]`, empty where nothing is."""
+        """Return what is wrong in an array `[..., numbers]`; what is not finite is not looked at."""
         low, high = self.least, np.inf if self.most is None else self.most
-        bad = ~((array >= low) & (array <= high))
-        if array.dtype.kind == "f":
-            bad |= array != np.floor(array)
+        bad = (array < low) | (array > high)
+        if array.dtype.kind == "f":  # NaN and infinity are told elsewhere: they may end a slice alone
+            bad |= np.floor(array) < array
         if self.partition != "none":
             bad[..., 1:] |= array[..., 1:] < array[..., :-1]
             bad[..., 0] |= array[..., 0] != low
