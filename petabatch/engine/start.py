@@ -23,7 +23,7 @@ from petabatch.spec.parts import Layer, WeightOwner
 from petabatch.spec.paths import file_problem
 from petabatch.spec.synapses import Drawn, Synapses
 from petabatch.spec.weights import Initial
-from petabatch.variable import Array
+from petabatch.variable import Array, Variable
 
 Readers = Mapping[str, Callable[[int, int], np.ndarray]]
 """The image of a global slice and item, by input layer."""
@@ -153,8 +153,7 @@ class Start:
                 try:
                     with calling(initial, key):
                         self._fill(initial, values, f"start/{name}/{variable}", first)
-                    if variable == "A" and layer.spiking:
-                        _check_spikes(values)
+                    _check_whole(self._state.variables[f"layers/{name}/{variable}"], values)
                 except InputError as error:
                     problems.append(file_problem(key, initial, error))
         return problems
@@ -283,12 +282,11 @@ class Start:
         return [path for path in own_values(self._network, 0) if path.startswith(f"layers.{layer}.")]
 
 
-def _check_spikes(activity: Array) -> None:
-    """Raise InputError unless the activity of a layer that spikes consists of numbers of spikes."""
-    wrong = activity[(activity < 0) | (activity != np.floor(activity))]
-    if wrong.size:
+def _check_whole(variable: Variable, values: Array) -> None:
+    """Raise InputError if a variable of whole numbers starts with others."""
+    found = "" if variable.whole is None else variable.whole.wrong(values)
+    if variable.whole is not None and found:
         raise InputError(
-            "the activity of this layer is the number of spikes of each unit\n"
-            f"    found:    {wrong[0]:g}\n    expected: whole numbers that are not negative, such as "
-            '{ type = "constant", value = 1 }'
+            f"{variable.name} cannot start with these values\n    found:    {found}\n"
+            f"    expected: {variable.whole.expected()}"
         )

@@ -108,7 +108,8 @@ class State:
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Take over the arrays of a checkpoint.
 
-        Raises FormatError when some are missing, ValueError when one has another shape or dtype.
+        Raises FormatError when some are missing or `check_whole` refuses them, ValueError when one has
+        another shape or dtype.
         """
         saved = self.saved()
         restarts = set() if lazy_codes.continues(saved, arrays) else lazy_codes.keys(saved)
@@ -117,10 +118,22 @@ class State:
                 f"the checkpoint lacks arrays of this network\n    found:    no {', '.join(missing)}\n"
                 "    hint:     it is of an earlier version of petabatch, with which the run can be resumed"
             )
+        check_whole(self.variables, arrays)
         for key in saved:
             if key not in restarts:
                 self.arrays[key] = arrays[key]
         self.refresh()
+
+
+def check_whole(variables: Mapping[str, Variable], arrays: Mapping[str, np.ndarray]) -> None:
+    """Raise FormatError if an array, by its key, does not have the whole numbers that its variable must."""
+    for key, array in arrays.items():
+        whole = variables[key].whole if key in variables else None
+        if whole is not None and (found := whole.wrong(array)):
+            raise FormatError(
+                f"{key}: a network cannot go on from these numbers\n"
+                f"    found:    {found}\n    expected: {whole.expected()}"
+            )
 
 
 def owned(arrays: Mapping[str, Array], prefix: str) -> Mapping[str, Array]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Annotated, Any, ClassVar, Literal
@@ -165,6 +165,11 @@ class Neurons(Layer):
     def sparse(self) -> bool:
         """Whether most activities are zero: spikes are rare."""
         return self.spike is not None
+
+    @property
+    def constants(self) -> Collection[str]:
+        """Its parameters."""
+        return self.parameters.keys()
 
     @property
     def spiking(self) -> bool:

@@ -13,6 +13,7 @@ from petabatch.logs import log
 from petabatch.network.checks import remembers
 from petabatch.network.evaluation import NAME as EVALUATE
 from petabatch.network.gpu_costs import gpu_costs
+from petabatch.network.graph import Graph
 from petabatch.network.idle import consequences, too_short, unneeded, without_effect
 from petabatch.network.plan import Plan
 from petabatch.network.silence import Silence
@@ -54,7 +55,7 @@ def advice(
         _resets(plan),
         unneeded(graph, silence),
     ]
-    notes.append(_checks_of_points(graph.network))
+    notes += [_checks_of_points(graph.network), _of_no_slice(graph.network), _no_synapses(graph)]
     if files and all(one.key.startswith("inputs/") for one in plan.recordings):
         yield Advice("note", "nothing is recorded: neither [output] nor a probe asks for anything")
     for texts in (*notes, _recordings(plan), too_short(plan), _evaluation(plan), gpu_costs(plan)):
@@ -73,7 +74,7 @@ def log_advice(plan: Plan, arrays: Mapping[str, Array], *, files: bool = True) -
 def _all_zero(connection: str, arrays: Mapping[str, Array]) -> bool:
     """Return whether all weights of a connection are 0, as far as is known."""
     weights = arrays.get(f"connections/{connection}/weights")
-    return weights is not None and not weights.any()
+    return weights is not None and weights.size > 0 and not weights.any()
 
 
 def _penalties(network: Network) -> Iterator[str]:
@@ -165,6 +166,27 @@ def _checks_of_points(network: Network) -> Iterator[str]:
             "sweep: points are checked for numbers that are not finite, and kept, in each step; with a "
             "longer run.display, such as 100, at the end of each display: small networks are much faster"
         )
+
+
+def _of_no_slice(network: Network) -> Iterator[str]:
+    """Yield the layers with numbers of slices that there are not."""
+    batch = network.run.batch
+    for name, layer in network.layers.items():
+        if (count := layer.without_slice(batch)) > 0:
+            which = "of the only slice, 0" if batch == 1 else f"of slices 0 to {batch - 1}"
+            yield f"layers.{name}: {count:,} of its spikes are not {which}, and are left out"
+
+
+def _no_synapses(graph: Graph) -> Iterator[str]:
+    """Yield the connections that have drawn no synapse; where slices have their own, others may have some."""
+    for name, synapses in graph.synapses.items():
+        if not synapses.apart and synapses.targets.size == 0:
+            ends = synapses.ends
+            here = "all units"
+            if ends.positions > 1:
+                here = 'the features at one position; mode = "extra_non_shared" joins all units'
+            count = f"{ends.pre * ends.post_units:,}"
+            yield f"connections.{name}: it has no synapses: none of {count} possible ones between {here}"
 
 
 def _read_once(plan: Plan) -> Iterator[str]:

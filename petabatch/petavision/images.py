@@ -13,6 +13,7 @@ from petabatch.petavision.delivery import leaving, root
 from petabatch.petavision.draft import Draft, Table
 from petabatch.petavision.part import Part
 from petabatch.petavision.pooling import window_of
+from petabatch.regular_files import read_text, regular
 from petabatch.sources.transforms import Resize
 
 _ANCHORS = {
@@ -86,7 +87,7 @@ def _lines(path: Path) -> list[str]:
     if path.suffix != ".txt":
         return []
     try:
-        lines = [line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines()]
+        lines = [line.strip() for line in read_text(path).splitlines()]
     except (OSError, UnicodeDecodeError):
         return []
     return [line for line in lines if line]
@@ -150,7 +151,7 @@ def _next_frames(draft: Draft, part: Part, name: str) -> list[int]:
         part.differs(f"{name} is not there: the first frames are shown")
         return list(range(draft.batch))
     try:
-        found = np.fromfile(path, "<i4")
+        found = np.fromfile(regular(path), "<i4")
     except OSError as error:
         part.refuse("initializeFromCheckpointFlag", f"{name} cannot be read: {error.strerror}")
     if found.size == 0 or found.min() < 0:

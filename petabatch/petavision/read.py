@@ -18,6 +18,7 @@ from petabatch.petavision.network import Translation, translate
 from petabatch.petavision.report import comments, header, report
 from petabatch.petavision.sweep import points, swept
 from petabatch.petavision.text import toml
+from petabatch.regular_files import read_text
 from petabatch.spec.load import Loaded
 from petabatch.spec.load import parse as parse_toml
 
@@ -115,7 +116,7 @@ def _imported(found: Translation, tables: Table) -> Imported:
 
 def _text(file: Path) -> str:
     try:
-        return file.read_bytes().decode("utf-8", errors="replace")
+        return read_text(file, "utf-8", "replace")
     except FileNotFoundError:
         problem = Problem("", "there is no such file", hint=similar_path(file))
     except IsADirectoryError:

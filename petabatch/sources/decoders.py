@@ -18,6 +18,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from petabatch.errors import InputError, ResourceError, install
+from petabatch.regular_files import regular
 from petabatch.sources.files import unreadable
 from petabatch.sources.pixels import too_large
 from petabatch.sources.shared import shared
@@ -42,7 +43,7 @@ class Film:
         """Read the times of all frames; raises InputError if the file is not a complete video."""
         self.path = path
         try:
-            with _av().open(path) as container:
+            with _av().open(regular(path)) as container:
                 stream = container.streams.video[0]
                 packets = [
                     (p.pts, p.is_keyframe) for p in container.demux(stream) if p.size and not p.is_discard
@@ -221,7 +222,7 @@ class _Decoder:
         raise ValueError("it is missing")
 
     def _begin(self, film: Film) -> None:
-        self._container = _av().open(film.path)
+        self._container = _av().open(regular(film.path))
         self._stream = self._container.streams.video[0]
         self._stream.codec_context.thread_count = 1  # films are decoded side by side instead
         frames = self._container.decode(self._stream)

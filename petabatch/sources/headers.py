@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from petabatch.errors import InputError, ResourceError, install
+from petabatch.regular_files import open_regular
 from petabatch.sources.files import open_npy, unreadable
 from petabatch.sources.over_files import errors_of, over_files
 from petabatch.sources.pixels import MOST_PIXELS, largest, too_large
@@ -122,23 +123,19 @@ def _complete_png(path: str, most: int) -> tuple[int, int, int] | None:
     Pillow is also to say why images of more than `most` pixels are refused.
     """
     try:
-        file = os.open(path, os.O_RDONLY)
+        with open_regular(path) as opened:
+            file, marker = opened.fileno(), _END_MARKERS["PNG"]
+            head = os.pread(file, _END, 0)
+            whole = marker in head if len(head) < _END else _ends_with(file, marker)
+            plain = whole and b"eXIf" not in head and not _ends_with(file, b"eXIf")
+            return png_shape(head, most) if plain else None
     except (OSError, ValueError):
         return None
-    try:
-        head, marker = os.pread(file, _END, 0), _END_MARKERS["PNG"]
-        whole = marker in head if len(head) < _END else _ends_with(file, marker)
-        plain = whole and b"eXIf" not in head and not _ends_with(file, b"eXIf")
-        return png_shape(head, most) if plain else None
-    except OSError:
-        return None
-    finally:
-        os.close(file)
 
 
 def _pillow_shape(path: str) -> tuple[int, int, int]:
     try:
-        with open(path, "rb") as file, pillow().open(file) as picture:
+        with open_regular(path) as file, pillow().open(file) as picture:
             if (problem := too_large(path, picture.height, picture.width)) is not None:
                 raise problem
             if picture.mode == "I" and picture.format != "PPM":  # which has 16 bits

@@ -13,6 +13,7 @@ from typing import Literal
 import numpy as np
 
 from petabatch.errors import InputError
+from petabatch.regular_files import open_regular
 from petabatch.sources.files import MOST_BYTES, MOST_MISSING, decompressed_too_large, mapped, unreadable
 from petabatch.sources.gallery import Gallery, stacked
 from petabatch.sources.shared import shared, shared_handle
@@ -87,7 +88,7 @@ def _opened(path: str, compressed: bool) -> _File:
         if not compressed:
             stored = mapped(path)
             return _File(_shape(path, stored[: _HEADER.size].tobytes()), stored[_HEADER.size :])
-        with gzip.open(path) as file:
+        with open_regular(path) as stored_file, gzip.open(stored_file) as file:
             shape = _shape(path, file.read(_HEADER.size))
             if (size := math.prod(shape)) > MOST_BYTES:
                 raise decompressed_too_large(path, size, f"gunzip {path}")

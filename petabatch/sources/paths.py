@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from petabatch.errors import InputError
+from petabatch.regular_files import read_text, reason
 from petabatch.sources.files import path_hint
 from petabatch.spec.paths import FilePath, resolve_path
 
@@ -70,11 +71,11 @@ def _labelled(line: str) -> str:
 def _lines(file: Path, suffixes: Sequence[str], kind: str) -> list[str]:
     """Return the files of a list: one entry per line, relative to the list; `#` starts a comment line."""
     try:
-        lines = [line.strip() for line in file.read_text("utf-8-sig").splitlines()]
+        lines = [line.strip() for line in read_text(file).splitlines()]
         if any("\0" in line for line in lines):
             raise ValueError("it is not a text file")
     except (OSError, ValueError) as error:
-        raise InputError(f"{file}: this list of {kind} cannot be read: {error}") from error
+        raise InputError(f"{file}: this list of {kind} cannot be read: {reason(error)}") from error
     named = (resolve_path(line, file.parent) for line in lines if line and not line.startswith("#"))
     entries = [os.path.join(file.parent, path) for path in named]
     try:

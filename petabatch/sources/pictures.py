@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from petabatch.errors import InputError
+from petabatch.regular_files import open_regular
 from petabatch.sources.cache import ImageCache
 from petabatch.sources.files import unreadable
 from petabatch.sources.gallery import NOTHING, Gallery
@@ -52,7 +53,7 @@ def pictures(paths: Sequence[str]) -> Gallery:
 def _decode(path: str) -> np.ndarray:
     try:
         # of a path, pillow maps plain TIFF files and turns them wrongly
-        with open(path, "rb") as file, pillow().open(file) as picture:
+        with open_regular(path) as file, pillow().open(file) as picture:
             mode = picture.mode
             picture.info.pop("transparency", None)  # else pillow warns
             stored = picture if mode in _AS_STORED else picture.convert("L" if mode in GREY_MODES else "RGB")

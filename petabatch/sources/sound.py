@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 
 from petabatch.errors import InputError
+from petabatch.regular_files import open_regular
 from petabatch.sources.files import unreadable
 from petabatch.sources.gallery import NOTHING, Gallery
 from petabatch.sources.over_files import errors_of, over_files
@@ -61,7 +62,7 @@ def _recordings(paths: Sequence[str]) -> Gallery:
 
 def _shape(path: str) -> tuple[int, int, int]:
     try:
-        with wave.open(path) as file:
+        with open_regular(path) as opened, wave.open(opened) as file:
             samples, channels, width = file.getnframes(), file.getnchannels(), file.getsampwidth()
             if samples:
                 file.setpos(samples - 1)
@@ -81,7 +82,7 @@ def _shape(path: str) -> tuple[int, int, int]:
 def _samples(path: str, first: int, end: int) -> np.ndarray:
     """Return samples first .. end - 1, float32 `[samples, channels]`."""
     try:
-        with wave.open(path) as file:
+        with open_regular(path) as opened, wave.open(opened) as file:
             file.setpos(first)
             raw, width, channels = file.readframes(end - first), file.getsampwidth(), file.getnchannels()
     except _ERRORS as error:

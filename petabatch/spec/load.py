@@ -17,6 +17,7 @@ from pydantic_core import PydanticSerializationError
 
 from petabatch.arguments import whole_number
 from petabatch.errors import ParamsError, PetabatchError, Problem, did_you_mean, similar_path
+from petabatch.regular_files import read_text
 from petabatch.spec import syntax, toml
 from petabatch.spec.memory import InMemory
 from petabatch.spec.model import CONSENT, DERIVED
@@ -187,7 +188,7 @@ def _array_text(value: Any) -> str:
 
 def _read(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8-sig")  # some editors begin a file with a byte-order mark
+        return read_text(path)
     except FileNotFoundError:
         problem = Problem("", "there is no such file", hint=similar_path(path))
     except UnicodeDecodeError as error:
@@ -207,7 +208,7 @@ def _inside(folder: Path) -> str:
     for file in sorted(folder.iterdir()):
         with suppress(OSError, UnicodeDecodeError):
             words = _MARKS.get(file.suffix)
-            if words is not None and file.is_file() and words.search(file.read_text(encoding="utf-8-sig")):
+            if words is not None and file.is_file() and words.search(read_text(file)):
                 found.append(str(file))
     return f"it contains {', '.join(found[:5])}" if found else ""
 

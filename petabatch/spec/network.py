@@ -93,9 +93,9 @@ class Run(Model):
     compiling. For steps similar to earlier ones, and for ranks whose heartbeat stops, the limit is a
     twentieth of this time."""
     start_from: FilePath | None = None
-    """Run directory (its newest checkpoint) or checkpoint file of another run whose state to start from. Its
-    steps are counted: schedules and the sequence of images continue, and the length of the run includes
-    them."""
+    """Run directory (its newest checkpoint) or checkpoint file of another run whose state to start from:
+    weights, synapses and variables. Numbers are those of this file, also parameters of each unit. Its steps
+    are counted: schedules and the sequence of images continue, and the length of the run includes them."""
     batch_change: Literal["error", "cycle", "reset"] = "error"
     """Initial state of the slices if `batch` differs from that of `start_from`. `error`: raise an error.
     `cycle`: slice i starts from the state of slice i modulo the old batch size. `reset`: slices beyond the

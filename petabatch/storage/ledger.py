@@ -122,10 +122,11 @@ class LedgerWriter:
         try:
             descriptor = os.open(self.path, flags, 0o666)
             try:
-                left = memoryview(b"".join(frames))
-                while left:
-                    left = left[os.write(descriptor, left) :]
-                os.fsync(descriptor)
+                _append(descriptor, b"".join(frames))
+            except OSError:
+                if not self._made:  # the next attempt makes it
+                    self.path.unlink()
+                raise
             finally:
                 os.close(descriptor)
             if not self._made:
@@ -140,6 +141,18 @@ class LedgerWriter:
     @property
     def _head(self) -> dict[str, Any]:
         return {"format": FORMAT, "software": self._software, **self._layout.table}
+
+
+def _append(descriptor: int, content: bytes) -> None:
+    """Append to a file, durably; where that fails, as on a full disk, none of it is left."""
+    before, left = os.fstat(descriptor).st_size, memoryview(content)
+    try:
+        while left:
+            left = left[os.write(descriptor, left) :]
+        os.fsync(descriptor)
+    except OSError:
+        os.ftruncate(descriptor, before)
+        raise
 
 
 def new_name(folder: Path, chunk: int, chunks: int) -> Path:

@@ -14,7 +14,6 @@ import petabatch
 from petabatch import in_memory, params
 from petabatch.connections import Conv, Identity, Sparse
 from petabatch.engine.engine import Engine
-from petabatch.errors import ParamsError
 from petabatch.layers import (
     FISTA,
     ISTA,
@@ -28,6 +27,7 @@ from petabatch.layers import (
     Rectified,
     Rescale,
     Sigmoid,
+    SpikeTimes,
 )
 from petabatch.learning import Hebbian
 from petabatch.learning.revive import Revive
@@ -157,7 +157,7 @@ def test_patches_that_leave_units_out_are_told(patch: tuple[int, int], left: str
 
 
 @pytest.mark.parametrize("mode", ["shared", "extra_shared", "extra_non_shared"])
-def test_a_connection_without_synapses_is_an_error(mode: Any) -> None:
+def test_a_connection_that_has_drawn_no_synapses_is_told(mode: Any) -> None:
     init = GivenWeights(data=np.ones(1))
     one = (4, 4, 1) if mode.endswith("shared") and "non" not in mode else (1, 1, 1)
     layers = {"a": Constant(shape=one, value=1.0), "b": Linear(shape=one)}
@@ -166,11 +166,22 @@ def test_a_connection_without_synapses_is_an_error(mode: Any) -> None:
         sparse = Sparse(pre="a", post="b", probability=probability, mode=mode, init=init)
         return Network(run=Run(steps=2), layers=layers, connections={"s": sparse})
 
-    build(net(1.0))
-    with pytest.raises(ParamsError, match="this connection has no synapses") as refused:
-        build(net(0.01))
-    assert "none of 1 possible ones" in str(refused.value)
-    assert ("extra_non_shared" in str(refused.value)) == (one == (4, 4, 1))
+    assert not any("synapses" in note for note in notes(net(1.0)))
+    (told,) = (note for note in notes(net(0.01)) if "synapses" in note)
+    assert told.startswith("connections.s: it has no synapses: none of 1 possible ones")
+    assert ("extra_non_shared" in told) == (one == (4, 4, 1))
+    assert not any("its weights are all 0" in text for text in warnings(net(0.01)))
+
+
+def test_spikes_of_slices_that_there_are_not_are_told() -> None:
+    spikes = SpikeTimes(shape=(1, 1, 2), spikes=((0.1, 0, 0), (0.2, 1, 1), (0.3, 0, 7)))
+
+    def net(batch: int) -> Network:
+        return Network(run=Run(steps=2, batch=batch), layers={"s": spikes})
+
+    assert "layers.s: 1 of its spikes are not of slices 0 to 1, and are left out" in notes(net(2))
+    assert "layers.s: 2 of its spikes are not of the only slice, 0, and are left out" in notes(net(1))
+    assert not any("spikes" in note for note in notes(net(8)))
 
 
 @pytest.mark.parametrize(

@@ -321,7 +321,7 @@ def test_missing_and_broken_files_are_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"(?s)x.h5: there is no dataset.*test.*train/images"):
         ImageArray(file=str(tmp_path / "x.h5"), dataset="test").open(ROOM, 1, 1)
     (tmp_path / "text.h5").write_text("no HDF5")
-    with pytest.raises(InputError, match=r"text.h5: this file cannot be read"):
+    with pytest.raises(InputError, match=r"text.h5: this is not an HDF5 file\n    found:    a text file"):
         ImageArray(file=str(tmp_path / "text.h5"), dataset="test").open(ROOM, 1, 1)
 
 

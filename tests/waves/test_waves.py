@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import signal
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from petabatch import results, simulation
-from petabatch.errors import AlreadyDone, DamagedError, ParamsError, RunDirectoryError, StoppedEarly
+from petabatch.errors import (
+    AlreadyDone,
+    DamagedError,
+    ParamsError,
+    RunDirectoryError,
+    StoppedEarly,
+    StorageError,
+)
 from petabatch.report.information import describe
 from petabatch.storage import ledger, provenance
 from petabatch.storage.merge import merge
@@ -187,6 +197,34 @@ def test_an_incomplete_last_commit_is_made_again(
         run = simulation.resume(small.parent / "waves", mpi=False, quiet=True)
         assert_same(recorded(run), whole)
         (small.parent / "waves" / "run.h5").unlink()
+
+
+@pytest.mark.parametrize(("before", "freed"), [(0, False), (2, False), (2, True)])
+def test_a_full_disk_is_told_as_such_and_leaves_a_ledger_that_goes_on(
+    small: Path, whole: dict[str, np.ndarray], monkeypatch: pytest.MonkeyPatch, before: int, freed: bool
+) -> None:
+    monkeypatch.setattr(session, "_COMMIT", 0.0)
+    commits, write = 0, os.write
+
+    def full(descriptor: int, content: Any) -> int:
+        nonlocal commits
+        if not os.readlink(f"/proc/self/fd/{descriptor}").endswith(ledger.LEDGER):
+            return write(descriptor, content)
+        commits += 1
+        if commits <= before + 1 or (
+            freed and commits > before + 2
+        ):  # of the one that does not fit, a part is written
+            return write(descriptor, content[: len(content) - 20 * (commits == before + 1)])
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "write", full)
+        with pytest.raises(StorageError, match="cannot be written: No space left on device"):
+            swept(small, "waves", SWEEP, "sweep.wave=1")
+    out = small.parent / "waves"
+    found = [one for path in ledger.files_of(out) if (one := ledger.read(path)) is not None]
+    assert sum(len(rows) for one in found for rows in one.rows) == before + freed
+    assert_same(recorded(simulation.resume(out, mpi=False, quiet=True)), whole)
 
 
 @pytest.mark.parametrize("place", [30, 0.4, 0.8])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Protocol
 
 import numpy as np
@@ -192,6 +192,15 @@ class Layer(Part):
     def silent(self) -> bool:
         """Whether its activity stays 0 as long as its input does."""
         return False
+
+    @property
+    def constants(self) -> Collection[str]:
+        """Names of its parameters, which are variables where each unit has its own, and no step changes."""
+        return ()
+
+    def without_slice(self, batch: int) -> int:
+        """Return how many of its numbers are those of slices that a batch does not have."""
+        return 0
 
     @property
     def unused(self) -> Mapping[str, str]:
