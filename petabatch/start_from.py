@@ -112,7 +112,7 @@ def _load_slices(engine: Engine, head: Path, slices: Sequence[int]) -> int:
     lo, hi = min(slices, default=0), max(slices, default=-1) + 1
     arrays, meta = load_checkpoint(head, lo, hi)
     arrays = dict(engine.features.part(arrays))
-    for key in last_finite.copies(arrays):  # the state to go on from is that of the step
+    for key in last_finite.saved(arrays):  # the state to go on from is that of the step
         del arrays[key]
     here = {key: _kind(array, key in batched) for key, array in mine.items()}
     there = {key: _kind(array, key in checkpoint_batch(head)[1]) for key, array in arrays.items()}

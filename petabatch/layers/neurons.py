@@ -13,6 +13,8 @@ from pydantic import Field, ValidationError, ValidationInfo, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from petabatch.equations.arrays import evaluate
+from petabatch.equations.blocks import read_statements
+from petabatch.equations.expression import calls_in, names_in
 from petabatch.equations.grammar import EquationError
 from petabatch.equations.methods import stability_limit
 from petabatch.equations.read import Texts, WrongTexts, read_step
@@ -267,6 +269,50 @@ class Neurons(Layer):
         for name, line_name in step.state.items():
             state[name][...] = values[line_name]
         activity[...] = values[step.activity]
+
+    def after_reset(
+        self, state: Mapping[str, np.ndarray], activity: np.ndarray, step: int, dt: float
+    ) -> Mapping[str, np.ndarray]:
+        """Make the statements of the reset, with nothing that arrives, in units that have spiked."""
+        spiked = activity != 0
+        if self.reset is None or not spiked.any():
+            return {}
+        values: dict[str, Any] = {**self._values, **state, "t": (step - 1) * dt, "dt": dt}
+        known = (*self.step.system.variables, *self.parameters, "t", "dt")
+        found = dict[str, np.ndarray]()
+        with np.errstate(all="ignore"):
+            for name, value in read_statements(self.reset, self.step.system.variables, known):
+                made = np.asarray(evaluate(value, values), activity.dtype)
+                found[name] = values[name] = np.where(spiked, made, values[name])
+        return found
+
+    def remedy(self, variable: str) -> str:
+        """Return a hint by what the equation of a variable is made of."""
+        equations = self.step.system.equations
+        derivative = equations.derivatives.get(variable)
+        own = [self.step.seen] if derivative is None else [derivative.rate]
+        if derivative is None:
+            seen = {*names_in(self.step.seen)} & equations.derivatives.keys()
+            own += [equations.derivatives[name].rate for name in seen]
+        lines = own + [equations.definitions[name] for one in own for name in equations.needed(one)]
+        given = {*self.parameters, "dt"}
+        changing = {
+            one.function
+            for line in lines
+            for one in calls_in(line)
+            if not given.issuperset(names_in(one.arguments[-1]))
+        }
+        if not changing.isdisjoint(("/", "%")):
+            return (
+                "its equation divides by what may become 0: keep the divisor away from 0, or write "
+                "x / (exp(x) - 1) as 1 / exprel(x)"
+            )
+        if "exp" in changing:
+            return (
+                "the exponential in its equation may overflow: bound its exponent, as in exp(min(x, 20)), "
+                'lower run.dt, or choose method = "euler"'
+            )
+        return self.diverges
 
     def remarks(self, dt: float) -> Sequence[str]:
         """Return its method and why, and the stability limit where it is known."""

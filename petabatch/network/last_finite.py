@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from petabatch.network import lazy_codes
@@ -10,26 +10,47 @@ from petabatch.variable import Variable
 
 NAME = "last_finite"
 """The first part of the keys of the copies."""
-STEP = f"{NAME}/step"
-"""The key of the step whose state they are."""
+STEP, TRACED = f"{NAME}/step", f"{NAME}/traced"
+"""The keys of the step whose state they are, and of the step from which others can be made again; -1 if that
+is not possible."""
 _PENDING = "pending"
 """What is on its way over synapses."""
 
 
-def variables(state: Mapping[str, Variable]) -> dict[str, Variable]:
-    """Declare the copies of the arrays of a slice that checkpoints hold, by key."""
+def variables(state: Mapping[str, Variable], stops: bool, traced: bool) -> dict[str, Variable]:
+    """Declare copies of the arrays of a slice by key: where slices stop, and where steps are made again."""
     found = {
         f"{NAME}/{key}": replace(one, checkpoint=False)
         for key, one in state.items()
-        if one.per == "slice" and one.checkpoint and not is_cleared(key)
+        if (stops and one.per == "slice" and one.checkpoint and not is_cleared(key))
+        or (traced and is_changed(key, one))
     }
-    text = "step of the last finite state"
-    return {**found, STEP: Variable("step", (), (), text, dtype="int64", checkpoint=False)}
+    if stops or traced:
+        found[STEP] = _step("step of the last finite state", 0)
+    if traced:
+        found[TRACED] = _step("step of the state from which steps can be made again", -1)
+    return found
 
 
-def copies(keys: Iterable[str]) -> set[str]:
-    """Return the keys among these of the copies and of their step."""
-    return {key for key in keys if key.startswith(f"{NAME}/")}
+def _step(text: str, initial: int) -> Variable:
+    return Variable("step", (), (), text, dtype="int64", initial=initial, checkpoint=False)
+
+
+def is_changed(key: str, variable: Variable) -> bool:
+    """Return whether steps may change an array of a slice, where nothing learns."""
+    mine = key.startswith("layers/") or key.endswith(f"/{_PENDING}")
+    return variable.per == "slice" and variable.checkpoint and mine
+
+
+def saved(keys: Iterable[str]) -> set[str]:
+    """Return the keys among these of the copies that checkpoints hold, and of their step."""
+    return {key for key in keys if key.startswith(f"{NAME}/") and not is_cleared(key) and key != TRACED}
+
+
+def traces(state: Iterable[str], kept: Collection[str]) -> bool:
+    """Return whether steps can be made again from a `kept` part of the copies."""
+    copies = {key for key in state if key.startswith(f"{NAME}/")}
+    return TRACED in copies and copies - {TRACED} <= set(kept)
 
 
 def is_cleared(key: str) -> bool:

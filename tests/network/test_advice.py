@@ -233,15 +233,6 @@ def test_a_run_that_is_too_short_to_learn_or_to_evaluate_says_so(displays: int, 
     ] == [short] * 2
 
 
-@pytest.mark.parametrize(("display", "count"), [(1, 1), (10, 0)])
-def test_a_sweep_without_displays_is_told_that_points_are_checked_in_each_step(
-    display: int, count: int
-) -> None:
-    net = chain(Sigmoid(shape=SHAPE), sweep=Sweep(layers={"layer": {"center": [1.0, 2.0]}}))
-    net = net.model_copy(update={"run": Run(steps=20, display=display)})
-    assert sum("are checked for numbers" in note for note in notes(net)) == count
-
-
 def test_usual_networks_are_told_nothing() -> None:
     assert said(lca_network(images(2))) == []
     assert said(chain(Sigmoid(shape=SHAPE))) == []
