@@ -14,7 +14,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from petabatch.equations.arrays import evaluate
 from petabatch.equations.blocks import read_statements
-from petabatch.equations.expression import calls_in, names_in
+from petabatch.equations.divergence import hint, overflows
 from petabatch.equations.grammar import EquationError
 from petabatch.equations.methods import stability_limit
 from petabatch.equations.read import Texts, WrongTexts, read_step
@@ -288,31 +288,8 @@ class Neurons(Layer):
 
     def remedy(self, variable: str) -> str:
         """Return a hint by what the equation of a variable is made of."""
-        equations = self.step.system.equations
-        derivative = equations.derivatives.get(variable)
-        own = [self.step.seen] if derivative is None else [derivative.rate]
-        if derivative is None:
-            seen = {*names_in(self.step.seen)} & equations.derivatives.keys()
-            own += [equations.derivatives[name].rate for name in seen]
-        lines = own + [equations.definitions[name] for one in own for name in equations.needed(one)]
         given = {*self.parameters, "dt"}
-        changing = {
-            one.function
-            for line in lines
-            for one in calls_in(line)
-            if not given.issuperset(names_in(one.arguments[-1]))
-        }
-        if not changing.isdisjoint(("/", "%")):
-            return (
-                "its equation divides by what may become 0: keep the divisor away from 0, or write "
-                "x / (exp(x) - 1) as 1 / exprel(x)"
-            )
-        if "exp" in changing:
-            return (
-                "the exponential in its equation may overflow: bound its exponent, as in exp(min(x, 20)), "
-                'lower run.dt, or choose method = "euler"'
-            )
-        return self.diverges
+        return hint(self.step.system.equations, self.step.seen, variable, given) or self.diverges
 
     def remarks(self, dt: float) -> Sequence[str]:
         """Return its method and why, and the stability limit where it is known."""
@@ -324,7 +301,16 @@ class Neurons(Layer):
             known = f"; unstable: run.dt {dt:g} is above the stability limit {limit:.4g}"
         else:
             known = f"; stable up to run.dt {limit:.4g}"
-        return (f"method {method}, because {reason}{known}",)
+        lines = [f"method {method}, because {reason}{known}"]
+        numbers = dict.fromkeys(self.parameters, 1.0) | dict.fromkeys(self.currents, 0.0) | self._values
+        equations = self.step.system.equations
+        if method in ("rk4", "heun") and overflows(equations, self.spike, numbers, dt):
+            lines.append(
+                f"{method} evaluates the equations far beyond the threshold, where they run away: spikes may "
+                "be lost, and other variables be wrong; bound an exponent, as in exp(min(x, 20)), lower the "
+                'threshold or run.dt, or choose method = "euler"'
+            )
+        return lines
 
     @property
     def _values(self) -> dict[str, float]:

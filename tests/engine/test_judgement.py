@@ -1,8 +1,9 @@
-"""The steps at which it is judged whether numbers are finite, what is judged there, and which step is named."""
+"""The steps at which it is judged whether numbers are finite, what is judged, and which step is named."""
 
 from __future__ import annotations
 
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,14 @@ import petabatch
 from petabatch import in_memory, weights
 from petabatch.connections import Sparse
 from petabatch.engine.assembly import Assembly
-from petabatch.errors import NonFiniteError
+from petabatch.engine.failure import Failure
+from petabatch.errors import NonFiniteError, StoppedEarly
 from petabatch.layers import Neurons
 from petabatch.network import periods
 from petabatch.network.build import build
 from petabatch.network.plan import Plan, schedule
-from petabatch.parallel.comm import Serial
+from petabatch.parallel.comm import Comm, Serial
+from petabatch.session import RunSession
 from petabatch.spec.network import Checkpoint, LayerOutput, Network, Output, Run
 from petabatch.spec.over_time import OverTime
 from petabatch.spec.schedule import Every
@@ -27,7 +30,8 @@ from petabatch.storage.checkpoint import checkpoint_steps
 from petabatch.storage.directory import RunDirectory
 from support.gpu_emulation import EmulatedGpu
 from support.gpu_runs import simulate
-from support.networks import images, lca_network
+from support.networks import flush, images, lca_network
+from support.rank_threads import on_threads
 
 KERNELS: dict[str, dict[str, Any]] = {
     "compiled": {},
@@ -93,7 +97,7 @@ def test_what_is_judged_follows_from_the_shapes_of_a_slice_alone() -> None:
 @pytest.mark.usefixtures("_often")
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_the_same_points_fail_at_the_same_steps_however_they_are_made(kernel: str, tmp_path: Path) -> None:
-    """Alone, in a batch with other sync events, in waves, step by step, with the bits of those that do not."""
+    """Alone, in a batch with other sync events, in waves, in calls, with the bits of those that do not."""
     keys = KERNELS[kernel]
     alone: dict[float, tuple[str, bytes]] = {}
     for current in CURRENTS:
@@ -129,14 +133,44 @@ def test_the_same_points_fail_at_the_same_steps_however_they_are_made(kernel: st
     for point in petabatch.sweep(swept):
         assert bool(point.failed) == bool(alone[CURRENTS[point.number]][0])
     for current, (said, _) in alone.items():
-        with petabatch.Simulator(exponential(current, **keys)) as sim:
-            try:
-                while sim.n_steps < 300:
-                    sim.step(min(7, 300 - sim.n_steps))
-                assert not said
-            except NonFiniteError as error:
-                assert str(error).partition("\n")[0] == said
-                assert sim.n_steps < 300
+        assert in_calls(exponential(current, **keys)) == said
+
+
+def in_calls(net: Network) -> str:
+    """Return what a simulator says that goes through a run in calls of seven steps; nothing if it ends."""
+    with petabatch.Simulator(net) as sim:
+        try:
+            while sim.n_steps < net.run.length:
+                sim.step(min(7, net.run.length - sim.n_steps))
+        except NonFiniteError as error:
+            return str(error).partition("\n")[0]
+    return ""
+
+
+@pytest.mark.usefixtures("_often")
+@pytest.mark.parametrize("ranks", [1, 2, 3])
+def test_on_ranks_the_same_slices_stop(ranks: int) -> None:
+    net = exponential().model_copy(update={"sweep": Sweep(values={CURRENT: CURRENTS})})
+
+    def failures(comm: Comm) -> dict[int, Failure]:
+        engine = Assembly.of(net, comm, 1).planned(tolerant=True).engine()
+        engine.start()
+        for step in engine.run():
+            list(flush(engine, step))
+        return engine.failures
+
+    found = {number: one for mine in on_threads(ranks, failures) for number, one in mine.items()}
+    alone: dict[int, Failure] = {}
+    for number, current in enumerate(CURRENTS):
+        own = exponential(current).model_copy(update={"sweep": Sweep(values={CURRENT: [current]})})
+        engine = Assembly.of(own, Serial(), 1).planned(tolerant=True).engine()
+        engine.start()
+        for step in engine.run():
+            list(flush(engine, step))
+        for failure in engine.failures.values():
+            alone[number] = failure
+    assert found == alone
+    assert len(found) > 1
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -194,19 +228,41 @@ def test_a_run_that_ends_leaves_the_checkpoint_before(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("_often")
+def test_a_run_that_is_stopped_is_resumed_from_the_checkpoint_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    net = one(
+        "dm/dt = -m", 60, {"display": 1}, activity="int(t < 9 or t > 19) / (t - t + int(t < 9 or t > 19))"
+    )
+    net = net.model_copy(update={"output": Output(layers={"n": LayerOutput()}, flush=Every(5, "steps"))})
+    whole = petabatch.run(net, tmp_path / "whole", quiet=True, mpi=False)
+    with monkeypatch.context() as patched:
+        patched.setattr(RunSession, "_out_of_time", lambda session: session.engine.step >= 15)
+        with pytest.raises(StoppedEarly, match="stopped at step 15 of 60"):
+            petabatch.run(net, tmp_path / "run", quiet=True, mpi=False)
+    assert (
+        "no checkpoint is written at step 15: layer n of slice 0 is no longer finite at step 15"
+        in caplog.text
+    )
+    assert checkpoint_steps(RunDirectory.open(tmp_path / "run")) == [0]
+    again = petabatch.resume(tmp_path / "run", quiet=True, mpi=False)
+    with whole, again:
+        assert again["layers/n/A"][...].tobytes() == whole["layers/n/A"][...].tobytes()
+        assert again.status == "done"
+
+
+@pytest.mark.usefixtures("_often")
 @pytest.mark.parametrize(
     "how",
     [*KERNELS.values(), {"device": "gpu"}, {"display": 10}, {"steps": 1000}, {"steps": 7}, {"batch": 3}],
     ids=str,
 )
 def test_the_step_in_which_it_began_is_named(how: dict[str, Any]) -> None:
-    net = one(AT_5[0], **{"run": how})
+    net = one(AT_5[0], run=how)
     net = net.model_copy(update={"output": Output(layers={"n": LayerOutput(every=Every(3, "steps"))})})
+    make = partial(simulate, device=EmulatedGpu()) if net.run.device == "gpu" else in_memory.run
     with pytest.raises(NonFiniteError, match=f"slice 0 is no longer finite at step {AT_5[1]}\n") as ended:
-        if net.run.device == "gpu":
-            simulate(net, EmulatedGpu())
-        else:
-            in_memory.run(net)
+        make(net)
     assert ended.value.step == AT_5[1]
     assert "divides by what may become 0" in str(ended.value)
 
@@ -282,3 +338,17 @@ def test_where_steps_cannot_be_made_again_the_last_finite_one_is_named() -> None
 def test_the_hint_is_for_what_the_equation_is_made_of(equations: str, hint: str) -> None:
     with pytest.raises(NonFiniteError, match=hint):
         in_memory.run(one(equations, parameters={"tau": 2.0}, run={"kernel": "array"}, method="euler"))
+
+
+def test_check_tells_of_stages_that_run_away_beyond_the_threshold() -> None:
+    def told(method: str = "auto", **keys: Any) -> bool:
+        (layer,) = one(**{"spike": "v > 0", **keys}, method=method).layers.values()
+        return any("run away" in line for line in layer.remarks(0.5))
+
+    steep = "dv/dt = (exp(({}) / 2) - v) / 9"
+    assert told(equations=steep.format("v + 50"))
+    assert told("heun", equations="dv/dt = a\na = exp(v * 2 + 50)")
+    assert not told("euler", equations=steep.format("v + 50"))
+    assert not told(equations=steep.format("min(v + 50, 30)"))
+    assert not told(equations=steep.format("v + 50"), spike="v > -60")
+    assert not told(equations="dv/dt = 0.04 * v * v + 5 * v + 140", spike="v > 30")

@@ -29,7 +29,6 @@ from petabatch.sources import ImageArray
 from petabatch.spec.network import Evaluate, LayerOutput, Network, Output, Run
 from petabatch.spec.parts import STEP, Connection, Layer
 from petabatch.spec.schedule import Every
-from petabatch.spec.sweep import Sweep
 from petabatch.weights import L2 as Unit
 from support.networks import GivenImages, GivenWeights, images, lca_network
 from support.programs import random_network
