@@ -13,7 +13,7 @@ from petabatch.coding.codes import Codes, number_of_images
 from petabatch.coding.dictionary import Dictionary
 from petabatch.coding.images import Stack
 from petabatch.connections import Conv
-from petabatch.errors import ArgumentError
+from petabatch.errors import ArgumentError, NonFiniteError
 from petabatch.layers import FISTA, Input
 from petabatch.network.sparse_coding import sparse_coding
 from petabatch.network.until import GAP, STEPS
@@ -100,7 +100,12 @@ class Problem:
         network = _network(self, run, images * np.float32(self.dictionary.factor))
         with Simulator(network, device=self.device, mpi=False) as sim:
             sim._live.undo = None  # after an error there are no codes
-            sim.run(quiet=True)
+            try:
+                sim.run(quiet=True)
+            except NonFiniteError as error:  # its hint is of keys that there are not here
+                found = str(error).partition("\n    hint:")[0]
+                error.args = (f"{found}\n    hint:     {FISTA.diverges}",)
+                raise
             activity, gap, steps = (sim.recorded[path][0] for path in _RECORDED)
         active = np.count_nonzero(activity, axis=(1, 2, 3))
         return Codes(activity, gap, steps.astype(np.int64), active.astype(np.int64))
