@@ -107,12 +107,15 @@ def test_the_same_points_fail_at_the_same_steps_however_they_are_made(kernel: st
             alone[current] = str(error).partition("\n")[0], b""
     assert 0 < sum(not said for said, _ in alone.values()) < len(CURRENTS)
     swept = exponential(**keys).model_copy(update={"sweep": Sweep(table={CURRENT: CURRENTS})})
+    pooled = exponential(batch=len(CURRENTS), pool=True, **keys)
+    pool = {"run": pooled.run, "slices": {CURRENT: CURRENTS}, "sweep": None}
     failed: list[list[int]] = []
     for name, more in (
         ("batch", {}),
         ("checkpoints", {"checkpoint": Checkpoint(every=Every(13, "steps"), keep=1)}),
         ("flushes", {"output": swept.output.model_copy(update={"flush": Every(29, "steps")})}),
         ("waves", {"sweep": swept.sweep.model_copy(update={"wave": 3})}),
+        ("pool", pool),
     ):
         with petabatch.run(
             swept.model_copy(update=more), tmp_path / name, quiet=True, mpi=False, threads=1
