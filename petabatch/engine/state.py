@@ -99,11 +99,11 @@ class State:
     def restore_kept(self, arrays: Mapping[str, np.ndarray]) -> bool:
         """Take over the last finite state from a checkpoint; return False if it has none."""
         kept = self.kept()
-        if kept.keys() != last_finite.saved(arrays):
+        if last_finite.needed(kept) != last_finite.needed(last_finite.saved(arrays)):
             return False
-        for key in kept:
+        for key in kept.keys() & arrays.keys():
             self.arrays[key] = arrays[key]
-        if last_finite.traces(self.variables, kept):
+        if last_finite.TRACED in self.arrays and kept.keys() <= arrays.keys():
             self.arrays[last_finite.TRACED] = arrays[last_finite.STEP]
         return True
 

@@ -39,8 +39,8 @@ class FISTA(Layer):
     graph_safe: ClassVar[bool] = True
     local: ClassVar[bool] = True
     diverges: ClassVar[str] = (
-        "the first steps are too large for atoms of such a norm: divide the dictionary by a number that makes "
-        "its norms about 1, and the threshold as well"
+        "the first steps are too large for atoms of such a norm: divide the dictionary by a number that "
+        "makes its norms about 1, and the threshold as well"
     )
     type: Literal["fista"] = "fista"
     step: Positive = 0.01

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from petabatch.network import lazy_codes
@@ -44,13 +44,12 @@ def is_changed(key: str, variable: Variable) -> bool:
 
 def saved(keys: Iterable[str]) -> set[str]:
     """Return the keys among these of the copies that checkpoints hold, and of their step."""
-    return {key for key in keys if key.startswith(f"{NAME}/") and not is_cleared(key) and key != TRACED}
+    return {key for key in keys if key.startswith(f"{NAME}/") and key != TRACED}
 
 
-def traces(state: Iterable[str], kept: Collection[str]) -> bool:
-    """Return whether steps can be made again from a `kept` part of the copies."""
-    copies = {key for key in state if key.startswith(f"{NAME}/")}
-    return TRACED in copies and copies - {TRACED} <= set(kept)
+def needed(copies: Iterable[str]) -> set[str]:
+    """Return those of the `saved` copies with which a slice can stop; others serve to make steps again."""
+    return {key for key in copies if not is_cleared(key)}
 
 
 def is_cleared(key: str) -> bool:

@@ -265,7 +265,6 @@ def test_of_a_slice_that_stops_nothing_is_on_its_way() -> None:
     next(engine.run())
     pending = engine.state.arrays["connections/wired/pending"]
     assert pending.any(axis=(1, 2, 3, 4)).all()
-    assert "last_finite/connections/wired/pending" not in engine.state.kept()
     engine.lanes[1].stop(Failure("it is to stop", 5))
     assert pending[0].any()
     assert not pending[1].any()

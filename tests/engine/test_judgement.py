@@ -151,6 +151,36 @@ def in_calls(net: Network) -> str:
 
 
 @pytest.mark.usefixtures("_often")
+def test_a_batch_that_is_resumed_names_the_same_steps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between two judgements, with the last finite state and what is on its way in the checkpoint."""
+    net = exponential()
+    around = Sparse(
+        pre="n", post="n", target="v", number=1, init=weights.Constant(value=0.1), feedback=True,
+        delays=weights.Constant(value=0.5),
+    )  # fmt: skip
+    swept = Sweep(values={CURRENT: CURRENTS})
+    net = net.model_copy(update={"connections": {"around": around}, "sweep": swept})
+
+    def made(name: str, step: int) -> tuple[Any, bytes]:
+        with monkeypatch.context() as patched:
+            patched.setattr(RunSession, "_out_of_time", lambda session: session.engine.step == step)
+            often = net.model_copy(update={"checkpoint": Checkpoint(every=Every(10, "steps"))})
+            try:
+                run = petabatch.run(often, tmp_path / name, quiet=True, mpi=False)
+            except StoppedEarly:
+                run = petabatch.resume(tmp_path / name, quiet=True, mpi=False)
+        with run:
+            return run.attributes["points"], run["layers/n/v"][...].tobytes()
+
+    whole = made("whole", -1)
+    assert sum("since step" in why for why in whole[0]["why"].values()) > 1
+    for step in (50, 130):
+        assert made(f"stopped at {step}", step) == whole
+
+
+@pytest.mark.usefixtures("_often")
 @pytest.mark.parametrize("ranks", [1, 2, 3])
 def test_on_ranks_the_same_slices_stop(ranks: int) -> None:
     net = exponential().model_copy(update={"sweep": Sweep(values={CURRENT: CURRENTS})})

@@ -88,7 +88,7 @@ def test_the_hint_of_numbers_that_are_not_finite_is_for_the_dictionary(
 
     monkeypatch.setattr(petabatch.Simulator, "run", diverge)
     rng = np.random.default_rng(0)
-    with pytest.raises(NonFiniteError, match="hint:     .*divide the dictionary") as error:
+    with pytest.raises(NonFiniteError, match=r"hint:     .*divide the dictionary") as error:
         petabatch.encode(rng.normal(size=(1, 8, 8)), rng.normal(size=(4, 4, 4)), 0.1, stride=2)
     assert "run.dt" not in str(error.value)
 
