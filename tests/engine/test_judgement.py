@@ -39,7 +39,7 @@ KERNELS: dict[str, dict[str, Any]] = {
     "float64": {"precision": "float64"},
 }
 CURRENT = "layers.n.parameters.I"
-CURRENTS = [1.6, 2.0, 2.8, 3.2, 3.6, 4.0, 4.8]
+CURRENTS = [2.8, 3.2, 4.0, 4.8]
 """Some fail in each kernel, and some overflow in a spike and go on."""
 AT_5 = ("dm/dt = 1/(t-5)", 6)
 """An equation, and the step since which it is infinite."""
@@ -166,7 +166,7 @@ def test_a_batch_that_is_resumed_names_the_same_steps(
     def made(name: str, step: int) -> tuple[Any, bytes]:
         with monkeypatch.context() as patched:
             patched.setattr(RunSession, "_out_of_time", lambda session: session.engine.step == step)
-            often = net.model_copy(update={"checkpoint": Checkpoint(every=Every(10, "steps"))})
+            often = net.model_copy(update={"checkpoint": Checkpoint(every=Every(25, "steps"))})
             try:
                 run = petabatch.run(often, tmp_path / name, quiet=True, mpi=False)
             except StoppedEarly:
@@ -176,7 +176,7 @@ def test_a_batch_that_is_resumed_names_the_same_steps(
 
     whole = made("whole", -1)
     assert sum("since step" in why for why in whole[0]["why"].values()) > 1
-    for step in (50, 130):
+    for step in (50, 125):
         assert made(f"stopped at {step}", step) == whole
 
 
@@ -240,12 +240,12 @@ def test_a_unit_that_has_spiked_is_judged_after_its_reset(kernel: str) -> None:
 
 
 def test_what_is_gone_at_the_end_of_a_step_that_is_judged_ends_no_run(tmp_path: Path) -> None:
-    net = one("dm/dt = -m", activity="1/(t-5)", run={"display": 1})
+    net = one("dm/dt = -m", 9, {"display": 1}, activity="1/(t-5)")
     passing = net.model_copy(update={"checkpoint": Checkpoint(every="step", keep=99)})
     with petabatch.run(passing, tmp_path / "run", quiet=True, mpi=False) as run:
         assert run.status == "done"
     steps = checkpoint_steps(RunDirectory.open(tmp_path / "run"))
-    assert set(range(41)) - set(steps) == {6}
+    assert set(range(10)) - set(steps) == {6}
 
 
 @pytest.mark.usefixtures("_often")
