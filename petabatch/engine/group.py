@@ -17,6 +17,7 @@ from petabatch.engine.observers import neighbouring, observers
 from petabatch.engine.retracing import error_of_its_step
 from petabatch.engine.steppers import Stepper, fails_alone
 from petabatch.errors import NonFiniteError, PetabatchError
+from petabatch.network.last_finite import TRACED
 from petabatch.variable import Array
 
 _WORTH_KEEPING = 100
@@ -53,7 +54,7 @@ class Group:
         """Whether a slice may stop alone with an error of the update of a layer."""
         self._quiet = range(0)
         """Steps that were reached or passed after the last event, up to the next one, its stop."""
-        self._retraces = self.all[0].plan.retraces
+        self._retraces = TRACED in lanes[0].arrays
         """Whether slices can make steps again, to find out in which one they were no longer finite."""
         self._unkept = 0
         """Steps since it was last looked whether a state is kept from which they can do so."""
@@ -182,7 +183,7 @@ class Group:
     def _not_finite(self, lane: Lane, step: int) -> PetabatchError | None:
         """Return the error of a lane that is not finite, of the step in which it began if that is known."""
         found = _error(lambda step: _watch([lane]).check(step, lane.plan.judged_before(step)), step)
-        if found is None or not self._retraces:
+        if found is None or not (self._retraces and lane.plan.retraces):
             return found
         alone = Group([lane], recording=False)
         return error_of_its_step(lane, step, alone.repeat, _watch([lane])) or found
