@@ -120,7 +120,7 @@ def _load_slices(engine: Engine, head: Path, slices: Sequence[int]) -> int:
     lo, hi = min(slices, default=0), max(slices, default=-1) + 1
     arrays, meta = load_checkpoint(head, lo, hi)
     arrays = dict(engine.features.part(arrays))
-    for key in last_finite.copies(arrays):  # the state to go on from is that of the step
+    for key in last_finite.saved(arrays):  # the state to go on from is that of the step
         del arrays[key]
     places = np.asarray(slices, np.intp) - lo
     for key in _constants(engine):  # numbers are those of the params, also where each unit has its own

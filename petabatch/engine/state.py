@@ -93,17 +93,24 @@ class State:
         return {key: array for key, array in self.arrays.items() if self.variables[key].checkpoint}
 
     def kept(self) -> dict[str, Array]:
-        """Return the last finite state of slices that may stop, and its step."""
-        return {key: self.arrays[key] for key in last_finite.copies(self.variables)}
+        """Return the last finite state of slices that may stop, and its step, as a checkpoint holds it."""
+        return {key: self.arrays[key] for key in last_finite.saved(self.variables)}
 
     def restore_kept(self, arrays: Mapping[str, np.ndarray]) -> bool:
         """Take over the last finite state from a checkpoint; return False if it has none."""
         kept = self.kept()
-        if kept.keys() != last_finite.copies(arrays):
+        if last_finite.needed(kept) != last_finite.needed(last_finite.saved(arrays)):
             return False
-        for key in kept:
+        for key in kept.keys() & arrays.keys():
             self.arrays[key] = arrays[key]
+        if last_finite.TRACED in self.arrays and kept.keys() <= arrays.keys():
+            self.arrays[last_finite.TRACED] = arrays[last_finite.STEP]
         return True
+
+    def forget_kept(self) -> None:
+        """Let no step be made again from the state that is kept."""
+        if last_finite.TRACED in self.arrays:
+            self.arrays[last_finite.TRACED][...] = -1
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Take over the arrays of a checkpoint.

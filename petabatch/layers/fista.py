@@ -40,6 +40,10 @@ class FISTA(Layer):
 
     graph_safe: ClassVar[bool] = True
     local: ClassVar[bool] = True
+    diverges: ClassVar[str] = (
+        "the first steps are too large for atoms of such a norm: divide the dictionary by a number that "
+        "makes its norms about 1, and the threshold as well"
+    )
     type: Literal["fista"] = "fista"
     step: Positive = 0.01
     """Initial step size k. Above 1 / L, with L the largest eigenvalue of dictionary^T dictionary, the energy

@@ -13,6 +13,8 @@ from pydantic import Field, ValidationError, ValidationInfo, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from petabatch.equations.arrays import evaluate
+from petabatch.equations.blocks import read_statements
+from petabatch.equations.divergence import hint, overflows
 from petabatch.equations.grammar import EquationError
 from petabatch.equations.methods import stability_limit
 from petabatch.equations.read import Texts, WrongTexts, read_step
@@ -277,6 +279,27 @@ class Neurons(Layer):
         """Return the factors of variables on themselves that its method derives, where it derives any."""
         return self.step.leaks(self._values, dt)
 
+    def after_reset(
+        self, state: Mapping[str, np.ndarray], activity: np.ndarray, step: int, dt: float
+    ) -> Mapping[str, np.ndarray]:
+        """Make the statements of the reset, with nothing that arrives, in units that have spiked."""
+        spiked = activity != 0
+        if self.reset is None or not spiked.any():
+            return {}
+        values: dict[str, Any] = {**self._values, **state, "t": (step - 1) * dt, "dt": dt}
+        known = (*self.step.system.variables, *self.parameters, "t", "dt")
+        found = dict[str, np.ndarray]()
+        with np.errstate(all="ignore"):
+            for name, value in read_statements(self.reset, self.step.system.variables, known):
+                made = np.asarray(evaluate(value, values), activity.dtype)
+                found[name] = values[name] = np.where(spiked, made, values[name])
+        return found
+
+    def remedy(self, variable: str) -> str:
+        """Return a hint by what the equation of a variable is made of."""
+        given = {*self.parameters, "dt"}
+        return hint(self.step.system.equations, self.step.seen, variable, given) or self.diverges
+
     def remarks(self, dt: float) -> Sequence[str]:
         """Return its method and why, and the stability limit where it is known."""
         (method, reason), step = self.step.choice, self.step
@@ -287,7 +310,16 @@ class Neurons(Layer):
             known = f"; unstable: run.dt {dt:g} is above the stability limit {limit:.4g}"
         else:
             known = f"; stable up to run.dt {limit:.4g}"
-        return (f"method {method}, because {reason}{known}",)
+        lines = [f"method {method}, because {reason}{known}"]
+        numbers = dict.fromkeys(self.parameters, 1.0) | dict.fromkeys(self.currents, 0.0) | self._values
+        equations = self.step.system.equations
+        if method in ("rk4", "heun") and overflows(equations, self.spike, numbers, dt):
+            lines.append(
+                f"{method} evaluates the equations far beyond the threshold, where they run away: spikes may "
+                "be lost, and other variables be wrong; bound an exponent, as in exp(min(x, 20)), lower the "
+                'threshold or run.dt, or choose method = "euler"'
+            )
+        return lines
 
     @property
     def _values(self) -> dict[str, float]:

@@ -55,7 +55,7 @@ def advice(
         _resets(plan),
         unneeded(graph, silence),
     ]
-    notes += [_checks_of_points(graph.network), _of_no_slice(graph.network), _no_synapses(graph)]
+    notes += [_of_no_slice(graph.network), _no_synapses(graph)]
     if files and all(one.key.startswith("inputs/") for one in plan.recordings):
         yield Advice("note", "nothing is recorded: neither [output] nor a probe asks for anything")
     for texts in (*notes, _recordings(plan), too_short(plan), _evaluation(plan), gpu_costs(plan)):
@@ -157,15 +157,6 @@ def _resets(plan: Plan) -> Iterator[str]:
                 f"layers.{name}: the films of {', '.join(films)} reset the variables of layers, and "
                 f"{layer.type} declares none; what it keeps of its activity of the step before is not reset"
             )
-
-
-def _checks_of_points(network: Network) -> Iterator[str]:
-    """Yield that the points of a sweep are checked in each step."""
-    if network.sweep is not None and network.run.display == 1:
-        yield (
-            "sweep: points are checked for numbers that are not finite, and kept, in each step; with a "
-            "longer run.display, such as 100, at the end of each display: small networks are much faster"
-        )
 
 
 def _of_no_slice(network: Network) -> Iterator[str]:

@@ -42,7 +42,6 @@ from petabatch.sources import ImageArray
 from petabatch.spec.network import Evaluate, LayerOutput, Network, Output, Run
 from petabatch.spec.parts import STEP, Connection, Layer
 from petabatch.spec.schedule import Every
-from petabatch.spec.sweep import Sweep
 from petabatch.weights import L2 as Unit
 from petabatch.weights import Constant as Start
 from support.networks import GivenImages, GivenWeights, images, lca_network
@@ -256,15 +255,6 @@ def test_a_run_that_is_too_short_to_learn_or_to_evaluate_says_so(displays: int, 
         any("too short to learn" in note for note in found),
         any("too short to evaluate" in note for note in found),
     ] == [short] * 2
-
-
-@pytest.mark.parametrize(("display", "count"), [(1, 1), (10, 0)])
-def test_a_sweep_without_displays_is_told_that_points_are_checked_in_each_step(
-    display: int, count: int
-) -> None:
-    net = chain(Sigmoid(shape=SHAPE), sweep=Sweep(layers={"layer": {"center": [1.0, 2.0]}}))
-    net = net.model_copy(update={"run": Run(steps=20, display=display)})
-    assert sum("are checked for numbers" in note for note in notes(net)) == count
 
 
 SLOW = [

@@ -226,6 +226,19 @@ class Layer(Part):
         """
         return {}
 
+    def remedy(self, variable: str) -> str:
+        """Return the hint where a variable of the layer, or its activity `A`, is no longer finite."""
+        return self.diverges
+
+    def after_reset(
+        self, state: Mapping[str, np.ndarray], activity: np.ndarray, step: int, dt: float
+    ) -> Mapping[str, np.ndarray]:
+        """Return the variables that the next step begins with another value of, where units spiked in `step`.
+
+        Whether they are finite is judged of these values. By default a layer has reset its units already.
+        """
+        return {}
+
     def remarks(self, dt: float) -> Sequence[str]:
         """Return what `check` says of its dynamics, a line each."""
         return ()
