@@ -161,7 +161,7 @@ class Poisson(Layer):
         if step is None:
             assert isinstance(self.rate, float)
             return CompiledRule("poisson", {"rate": self.rate})
-        parameters = tuple((name, "float", 0) for name in ("dt", *self._numbers))
+        parameters = tuple((name, "double", 0) for name in ("dt", *self._numbers))
         names = tuple(variable.name for variable in self.variables())
         form = Form(parameters, names, 1, (), "t" in step.names)
         row = RowFunction(row_function(self.generated), form, tuple(self._numbers.values()), ())
@@ -179,7 +179,10 @@ class Poisson(Layer):
         xp, rate = ctx.xp, drive[0]
         expression, added = self._expression(), self.rate
         if expression is not None:
-            added, values = 0.0, {**self._numbers, **state, "t": (ctx.step - 1) * ctx.dt, "dt": ctx.dt}
+            added, values = (
+                0.0,
+                {**self._numbers, **state, "t": np.float64((ctx.step - 1) * ctx.dt), "dt": ctx.dt},
+            )
             with np.errstate(all="ignore"):
                 rate = evaluate(expression, values, xp) + rate
         mean = ctx.dt * xp.maximum(added + rate.astype(float), 0.0)
