@@ -86,7 +86,7 @@ class FISTA(Layer):
             ),
         )
 
-    def prepare(self, state: Mapping[str, Array], activity: Array) -> None:
+    def prepare(self, state: Mapping[str, Array], activity: Array, dt: float) -> None:
         """Start from the initial activity."""
         state["age"][...] = 1
 

@@ -63,6 +63,12 @@ class HeavyBall(LCA):
         )
         return (*super().variables(), before)
 
+    def prepare(self, state: Mapping[str, Array], activity: Array, dt: float) -> None:
+        """Begin without momentum, unless the potential before starts at values of its own."""
+        super().prepare(state, activity, dt)
+        if "V_before" not in self.starts:
+            state["V_before"][...] = state["V"]
+
     def restart(self, state: Mapping[str, Array], potential: Array | None) -> None:
         """Reset the state, with zero momentum."""
         super().restart(state, potential)

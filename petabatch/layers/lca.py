@@ -101,7 +101,7 @@ class LCA(Thresholded):
         both = [self.decay(dt * float(scale), precision) for scale in state["time_scale"]]
         return tuple(xp.asarray(column).reshape(-1, 1, 1, 1) for column in zip(*both, strict=True))
 
-    def prepare(self, state: Mapping[str, Array], activity: Array) -> None:
+    def prepare(self, state: Mapping[str, Array], activity: Array, dt: float) -> None:
         """Set the activity from the initial potential."""
         self.curve(state["V"], activity, np)
 

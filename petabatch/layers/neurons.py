@@ -227,7 +227,7 @@ class Neurons(Layer):
             if variable.name not in self.parameters:
                 state[variable.name][...] = variable.initial
 
-    def prepare(self, state: Mapping[str, Array], activity: Array) -> None:
+    def prepare(self, state: Mapping[str, Array], activity: Array, dt: float) -> None:
         """Set the activity at step 0: there are no spikes before."""
         equations = self.step.system.equations
         if self.spike is not None:
@@ -237,8 +237,8 @@ class Neurons(Layer):
             **self._values,
             **state,
             **dict.fromkeys(self.currents, 0.0),
-            "t": 0.0,
-            "dt": 1.0,
+            "t": np.float64(0.0),
+            "dt": dt,
         }
         with np.errstate(all="ignore"):
             for name in equations.needed(self.step.seen):
@@ -257,7 +257,7 @@ class Neurons(Layer):
         step, xp = self.step, ctx.xp
         values: dict[str, Any] = {**step.numbers(self._values, ctx.dt, self.refractory or 0.0), **state}
         values |= dict(zip(self._inputs_of(step), drive, strict=True))
-        values |= {"A": previous, "t": (ctx.step - 1) * ctx.dt}
+        values |= {"A": previous, "t": np.float64((ctx.step - 1) * ctx.dt)}
         for name in self.draws:
             noise = np.stack([drawn(self, ctx, name, number) for number in ctx.slices])
             values[name] = xp.asarray(noise.astype(activity.dtype))
@@ -301,7 +301,7 @@ _RULES: WeakKeyDictionary[Step, CompiledRule] = WeakKeyDictionary()
 @lru_cache(maxsize=256)
 def _form(step: Step, numbers: tuple[str, ...], units: tuple[str, ...], currents: int) -> Form:
     """Return the form of a row function, given its numbers and the parameters of each unit."""
-    parameters = tuple((name, "float", 0) for name in ("dt", *(one for one in numbers if one != "dt")))
+    parameters = tuple((name, "double", 0) for name in ("dt", *(one for one in numbers if one != "dt")))
     variables = (*step.system.variables, *((LEFT,) if step.rests else ()), *units)
     variables += (BEFORE,) if "A" in step.names else ()
     buffers = len(step.system.variables) + currents

@@ -301,8 +301,11 @@ class Layer(Part):
         """
         update_by_row(self, ctx, state, drive, previous, activity)
 
-    def prepare(self, state: Mapping[str, Array], activity: Array) -> None:
-        """Set the initial state (step 0) in place; by default variables keep their declared values."""
+    def prepare(self, state: Mapping[str, Array], activity: Array, dt: float) -> None:
+        """Set the initial state (step 0) in place; by default variables keep their declared values.
+
+        `dt` is the time step of these slices.
+        """
 
 
 class Controller(Protocol):
