@@ -123,7 +123,9 @@ class _Writer:
         if expression.function == "**" and isinstance(expression.arguments[1], Number):
             exponent = expression.arguments[1].value
             if exponent.is_integer():  # by multiplications
-                return f"({arguments[0]} ** {int(exponent)})"
+                power = f"({arguments[0]} ** {abs(int(exponent))})"
+                # Of a negative one, numba would raise ZeroDivisionError at 0.
+                return power if exponent >= 0 else f"({text(Number(1.0))} / {power})"
         whole = function.first + function.source
         for number, one in enumerate(arguments):
             if not one.isidentifier() and whole.count(f"{{{number}}}") > 1:  # else texts double at each depth
