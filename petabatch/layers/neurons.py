@@ -13,6 +13,7 @@ from pydantic import Field, ValidationError, ValidationInfo, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from petabatch.equations.arrays import evaluate
+from petabatch.equations.expression import names_in
 from petabatch.equations.grammar import EquationError
 from petabatch.equations.methods import stability_limit
 from petabatch.equations.read import Texts, WrongTexts, read_step
@@ -170,6 +171,22 @@ class Neurons(Layer):
     def spiking(self) -> bool:
         """Whether its activity is spikes."""
         return self.spike is not None
+
+    @property
+    def unused(self) -> Mapping[str, str]:
+        """Parameters and currents that no text reads."""
+        step = self.step
+        equations = step.system.equations
+        texts = [one.rate for one in equations.derivatives.values()]
+        texts += [*equations.definitions.values(), step.seen]
+        read = step.names.union(*map(names_in, texts))
+        keys = (("parameters", self.parameters), ("currents", self.currents))
+        return {
+            f"{key}.{name}": "as no equation reads it"
+            for key, names in keys
+            for name in names
+            if name not in read
+        }
 
     @property
     def restarts(self) -> Schedule:
