@@ -40,8 +40,8 @@ class FISTA(Layer):
     local: ClassVar[bool] = True
     type: Literal["fista"] = "fista"
     step: Positive = 0.01
-    """Initial step size k. Above 1 / L, with L the largest eigenvalue of dictionary^T dictionary, the energy
-    may rise during the first steps."""
+    """Initial step size k, of which the first step takes half, as the drive has changed from 0. Above 1 / L,
+    with L the largest eigenvalue of dictionary^T dictionary, the energy may rise during the first steps."""
     threshold: NonNegative = 0.5
     """Sparsity penalty lambda."""
     signed: Flag = False

@@ -38,7 +38,7 @@ class LCA(Thresholded):
     """Membrane potential at step 0."""
     time_scale: Annotated[TimeScale, OneOf(TimeScale)] | None = None
     """Adaptive time step: multiply `run.dt` by a time scale, in each slice, that follows the decay of its
-    energy."""
+    energy. A `reset` of the layer also resets its time scale, the ceiling of that, and the last energy."""
 
     @property
     def controller(self) -> TimeScale | None:

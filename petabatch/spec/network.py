@@ -53,7 +53,7 @@ class Run(Model):
     seed: Index = 1
     """Seed of all random numbers of the run."""
     precision: Literal["float32", "float64"] = "float32"
-    """Floating-point precision of the state and the weights."""
+    """Floating-point precision of the state and the weights. What sources show is float32 in both."""
     threads: Count | None = None
     """Number of threads per rank; by default the number of cores available to the process. Does not affect
     results."""
