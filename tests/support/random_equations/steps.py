@@ -53,10 +53,10 @@ class Step(Expressions):
             now[target] = self.op(np.where, Value(fired, UNIT), new, now[target])
         now["t"] = time
         now |= getattr(self, f"_{layer.method}")(now)
-        ends = {name: now[name].array for name in layer.rates}
+        ends = {name: now[name].array.astype(self.real) for name in layer.rates}
         if layer.spike is None:
             seen = expression(layer.activity or next(iter(layer.rates)))
-            return {**ends, "A": self.value(seen, now).array}
+            return {**ends, "A": np.asarray(self.value(seen, now).array).astype(self.real)}
         spikes = np.broadcast_to(self.value(expression(layer.spike), now).array, left.shape)
         if layer.refractory is None:
             return {**ends, "A": spikes.astype(float)}
