@@ -280,7 +280,7 @@ class Neurons(Layer):
             values[name] = xp.asarray(noise.astype(activity.dtype))
         with np.errstate(all="ignore"):
             for line in step.lines:
-                values[line.name] = evaluate(line.value, values, xp)
+                values[line.name] = evaluate(line.value, values, xp, activity.dtype)
         for name, line_name in step.state.items():
             state[name][...] = values[line_name]
         activity[...] = values[step.activity]

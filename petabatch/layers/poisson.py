@@ -187,7 +187,7 @@ class Poisson(Layer):
                 {**self._numbers, **state, "t": np.float64((ctx.step - 1) * ctx.dt), "dt": ctx.dt},
             )
             with np.errstate(all="ignore"):
-                rate = evaluate(expression, values, xp) + rate
+                rate = evaluate(expression, values, xp, activity.dtype) + rate
         mean = ctx.dt * xp.maximum(added + rate.astype(float), 0.0)
         activity[...] = self._counts(ctx, mean)
 

@@ -116,6 +116,14 @@ def test_remainders_are_exact() -> None:
         np.testing.assert_array_equal(np.signbit(found[signs]), np.signbit(exact[signs]))
 
 
+def test_second_arguments_of_float64_are_not_rounded() -> None:
+    x = np.array([-2.0, -2.0, 3.0, 9e6], "f")
+    y = np.array([16777217.5, 3.0, 1 / 3, 0.3])
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(applied("pow", x, y), np.power(x.astype(float), y).astype("f"), rtol=1e-6)
+    np.testing.assert_array_equal(applied("fmod", x, y), np.fmod(x.astype(float), y).astype("f"))
+
+
 def test_large_angles_give_no_number() -> None:
     for name in ("sin", "cos", "tan"):
         assert np.isnan(applied(name, np.array([1e16, -1e30], np.float32))).all()

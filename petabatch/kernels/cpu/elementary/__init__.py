@@ -34,9 +34,13 @@ def _of_both(single: Any, double: Callable[..., float]) -> Callable[..., float]:
 
         @overload(of_numbers, strict=False, jit_options=OPTIONS)
         def of_two(x: Any, y: Any) -> Any:
-            if isinstance(x, types.Float) and x.bitwidth == 32:
-                return lambda x, y: single(x, np.float32(y))
-            return lambda x, y: double(x, y)
+            if not isinstance(x, types.Float) or x.bitwidth != 32:
+                return lambda x, y: double(x, y)
+            if isinstance(y, types.Float) and y.bitwidth == 64:  # a number as 2.0, or one that is no float32
+                return lambda x, y: (
+                    single(x, np.float32(y)) if np.float32(y) == y else np.float32(double(np.float64(x), y))
+                )
+            return lambda x, y: single(x, np.float32(y))
 
         return of_numbers
 
