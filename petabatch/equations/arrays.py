@@ -26,6 +26,8 @@ def evaluate(expression: Expression, values: Mapping[str, Any], xp: Any = np, re
     function = FUNCTIONS[expression.function]
     arguments = [evaluate(one, values, xp, real) for one in expression.arguments]
     found = function.apply(xp, *arguments)
+    if isinstance(found, np.ndarray) and found.ndim == 0:  # of `where` of numbers
+        found = found[()]
     numbers = all(type(one) is float for one in arguments[function.of_conditions :])
     if isinstance(found, np.floating):
         return float(found) if numbers or expression.function in CALLED else found
