@@ -8,13 +8,19 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from petabatch.equations.expression import Apply, Expression, Name, Number, names_in
-from petabatch.equations.grammar import LONGEST, EquationError, Place, check_name, parse, together
+from petabatch.equations.grammar import (
+    LONGEST,
+    NOISE,
+    EquationError,
+    Place,
+    check_name,
+    parse,
+    together,
+)
 from petabatch.errors import did_you_mean
 
 LINES = 60
 """The most lines of a block."""
-NOISE = re.compile(r"xi(_[A-Za-z0-9]+)*")
-"""Names of white noise; different names are independent."""
 _DERIVATIVE = re.compile(r"\s*d([A-Za-z]\w*)\s*/\s*dt\s*=(?!=)")
 _DEFINITION = re.compile(r"\s*([A-Za-z]\w*)\s*=(?!=)")
 _STATEMENT = re.compile(r"\s*([A-Za-z]\w*)\s*([-+*/]?)=(?!=)")

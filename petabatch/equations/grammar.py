@@ -20,8 +20,12 @@ NODES, DEPTH = 600, 60
 """The most nodes of an expression, and how deep they may be nested."""
 EXPONENT = 64
 """The largest exponent that is a number."""
-RESERVED = {*CALLED, *CONSTANTS, "t", "dt", "xi", "A", "math", "range", "real", "refractory"}
-"""Names that no variable, parameter or current can have."""
+RESERVED = {
+    *CALLED, *CONSTANTS, "t", "dt", "A", "math", "range", "real", "refractory", "spikes", "history",
+}  # fmt: skip
+"""Names that no variable, definition, parameter or current can have, beside those of noise."""
+NOISE = re.compile(r"xi(_[A-Za-z0-9]+)*")
+"""Names of white noise; different names are independent."""
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
 _BINARY: dict[type[ast.AST], str] = {
@@ -123,17 +127,20 @@ def is_condition(expression: Expression) -> bool:
 
 
 def check_name(name: str, place: Place | None) -> None:
-    """Raise EquationError if a variable, parameter or current cannot have this name."""
-    if name in RESERVED or not NAME.fullmatch(name) or "__" in name or len(name) > 40:
-        reason = "this name has a meaning of its own" if name in RESERVED else "this name cannot be used"
-        expected = "letters, digits and single _, a letter first"
-        raise EquationError(reason, place, name, expected if name not in RESERVED else "another name")
+    """Raise EquationError if a variable, definition, parameter or current cannot have this name."""
+    meaning = "this name has a meaning of its own"
+    if NOISE.fullmatch(name):
+        raise EquationError(meaning, place, name, "another name", "xi and xi_NAME are white noise")
+    if name in RESERVED:
+        raise EquationError(meaning, place, name, "another name")
+    if not NAME.fullmatch(name) or "__" in name or len(name) > 40:
+        raise EquationError(
+            "this name cannot be used", place, name, "letters, digits and single _, a letter first"
+        )
     try:
         ast.parse(name, mode="eval")
     except SyntaxError:
-        raise EquationError(
-            "this name has a meaning of its own", place, name, "another name, none of Python's keywords"
-        ) from None
+        raise EquationError(meaning, place, name, "another name, none of Python's keywords") from None
 
 
 def _check_characters(text: str, place: Place) -> None:

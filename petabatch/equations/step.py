@@ -73,8 +73,9 @@ class Step:
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """All names that lines read."""
-        return frozenset(name for line in self.lines for name in names_in(line.value))
+        """All names that lines and results read."""
+        read = {name for line in self.lines for name in names_in(line.value)}
+        return frozenset({*read, *self.state.values(), self.activity})
 
     def numbers(self, values: Values, dt: float, refractory: float) -> dict[str, float]:
         """Return the numbers that lines read and that are known before a step, by name.

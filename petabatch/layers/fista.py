@@ -46,8 +46,8 @@ class FISTA(Layer):
     )
     type: Literal["fista"] = "fista"
     step: Positive = 0.01
-    """Initial step size k. Above 1 / L, with L the largest eigenvalue of dictionary^T dictionary, the energy
-    may rise in the first step."""
+    """Initial step size k, of which the first step takes half, as the drive has changed from 0. Above 1 / L,
+    with L the largest eigenvalue of dictionary^T dictionary, the energy may rise in the first steps."""
     threshold: NonNegative = 0.5
     """Sparsity penalty lambda."""
     signed: Flag = False
@@ -96,7 +96,7 @@ class FISTA(Layer):
             ),
         )
 
-    def prepare(self, state: Mapping[str, Array], activity: Array) -> None:
+    def prepare(self, state: Mapping[str, Array], activity: Array, dt: float) -> None:
         """Start from the initial activity."""
         state["age"][...] = 1
 

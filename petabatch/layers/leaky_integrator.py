@@ -47,7 +47,7 @@ class LeakyIntegrator(Layer):
         """Declare the potential, which is the activity as long as it is not reset."""
         return (Variable("V", self.shape, LAYER_DIMS, "membrane potential"),)
 
-    def prepare(self, state: Mapping[str, Array], activity: Array) -> None:
+    def prepare(self, state: Mapping[str, Array], activity: Array, dt: float) -> None:
         """Set the activity to the initial potential."""
         activity[...] = state["V"]
 

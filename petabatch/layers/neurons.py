@@ -15,6 +15,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 from petabatch.equations.arrays import evaluate
 from petabatch.equations.blocks import read_statements
 from petabatch.equations.divergence import hint, overflows
+from petabatch.equations.expression import names_in
 from petabatch.equations.grammar import EquationError
 from petabatch.equations.methods import stability_limit
 from petabatch.equations.read import Texts, WrongTexts, read_step
@@ -179,6 +180,22 @@ class Neurons(Layer):
         return self.spike is not None
 
     @property
+    def unused(self) -> Mapping[str, str]:
+        """Parameters and currents that no text reads."""
+        step = self.step
+        equations = step.system.equations
+        texts = [one.rate for one in equations.derivatives.values()]
+        texts += [*equations.definitions.values(), step.seen]
+        read = step.names.union(*map(names_in, texts))
+        keys = (("parameters", self.parameters), ("currents", self.currents))
+        return {
+            f"{key}.{name}": "as no equation reads it"
+            for key, names in keys
+            for name in names
+            if name not in read
+        }
+
+    @property
     def restarts(self) -> Schedule:
         """Never: `reset` is that of spikes."""
         return NEVER
@@ -234,7 +251,7 @@ class Neurons(Layer):
             if variable.name not in self.parameters:
                 state[variable.name][...] = variable.initial
 
-    def prepare(self, state: Mapping[str, Array], activity: Array) -> None:
+    def prepare(self, state: Mapping[str, Array], activity: Array, dt: float) -> None:
         """Set the activity at step 0: there are no spikes before."""
         equations = self.step.system.equations
         if self.spike is not None:
@@ -244,8 +261,8 @@ class Neurons(Layer):
             **self._values,
             **state,
             **dict.fromkeys(self.currents, 0.0),
-            "t": 0.0,
-            "dt": 1.0,
+            "t": np.float64(0.0),
+            "dt": dt,
         }
         with np.errstate(all="ignore"):
             for name in equations.needed(self.step.seen):
@@ -264,13 +281,13 @@ class Neurons(Layer):
         step, xp = self.step, ctx.xp
         values: dict[str, Any] = {**step.numbers(self._values, ctx.dt, self.refractory or 0.0), **state}
         values |= dict(zip(self._inputs_of(step), drive, strict=True))
-        values |= {"A": previous, "t": (ctx.step - 1) * ctx.dt}
+        values |= {"A": previous, "t": np.float64((ctx.step - 1) * ctx.dt)}
         for name in self.draws:
             noise = np.stack([drawn(self, ctx, name, number) for number in ctx.slices])
             values[name] = xp.asarray(noise.astype(activity.dtype))
         with np.errstate(all="ignore"):
             for line in step.lines:
-                values[line.name] = evaluate(line.value, values, xp)
+                values[line.name] = evaluate(line.value, values, xp, activity.dtype)
         for name, line_name in step.state.items():
             state[name][...] = values[line_name]
         activity[...] = values[step.activity]
@@ -342,7 +359,7 @@ _RULES: WeakKeyDictionary[Step, CompiledRule] = WeakKeyDictionary()
 @lru_cache(maxsize=256)
 def _form(step: Step, numbers: tuple[str, ...], units: tuple[str, ...], currents: int) -> Form:
     """Return the form of a row function, given its numbers and the parameters of each unit."""
-    parameters = tuple((name, "float", 0) for name in ("dt", *(one for one in numbers if one != "dt")))
+    parameters = tuple((name, "double", 0) for name in ("dt", *(one for one in numbers if one != "dt")))
     variables = (*step.system.variables, *((LEFT,) if step.rests else ()), *units)
     variables += (BEFORE,) if "A" in step.names else ()
     buffers = len(step.system.variables) + currents

@@ -54,7 +54,8 @@ class Run(Model):
     """Seed of all random numbers of the run."""
     precision: Literal["float32", "float64"] = "float32"
     """Floating-point precision of the state and the weights. In float32, time constants of 10^4 steps and
-    more may be off by more than 0.01 %, of 10^6 steps by 3 %: `check` says by how much."""
+    more may be off by more than 0.01 %, of 10^6 steps by 3 %: `check` says by how much. What sources show is
+    float32 in both."""
     threads: Count | None = None
     """Number of threads per rank; by default the number of cores available to the process. Does not affect
     results."""

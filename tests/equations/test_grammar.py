@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import fields
 
 import numpy as np
 import pytest
@@ -131,6 +132,33 @@ def test_everything_that_is_wrong_is_said_at_once() -> None:
     with pytest.raises(WrongTexts) as found:
         read_step(Texts("dv/dt = -v", spike="v > u", reset="w = 3", activity="v", started=("x",)))
     assert [key for key, _ in found.value.errors] == ["spike", "reset", "activity", "start"]
+
+
+@pytest.mark.parametrize("name", ["xi_k", "xi", "xi_1_a", "spikes", "history", "A", "refractory"])
+@pytest.mark.parametrize(
+    ("key", "texts"),
+    [
+        ("equations", Texts("dNAME/dt = 3")),
+        ("equations", Texts("dv/dt = (NAME - v) / 4\nNAME = 3.0")),
+        ("parameters", Texts("dv/dt = (NAME - v) / 4", parameters=("NAME",))),
+        ("parameters", Texts("dv/dt = (NAME - v) / 4", units=("NAME",))),
+        ("currents", Texts("dv/dt = (NAME - v) / 4", currents=("NAME",))),
+    ],
+)
+def test_names_that_have_a_meaning_are_given_to_nothing_else(key: str, texts: Texts, name: str) -> None:
+    given = {one.name: getattr(texts, one.name) for one in fields(texts)}
+    named = {
+        what: one.replace("NAME", name)
+        if isinstance(one, str)
+        else tuple(each.replace("NAME", name) for each in one)
+        if isinstance(one, tuple)
+        else one
+        for what, one in given.items()
+    }
+    with pytest.raises(WrongTexts, match="a meaning of its own") as found:
+        read_step(Texts(**named))
+    assert found.value.errors[0][0] == key
+    assert ("white noise" in found.value.errors[0][1].hint) == name.startswith("xi")
 
 
 def test_random_texts_are_read_or_refused_in_time_and_never_executed() -> None:

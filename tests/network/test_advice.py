@@ -24,6 +24,7 @@ from petabatch.layers import (
     LeakyIntegrator,
     Linear,
     Neurons,
+    Poisson,
     Rectified,
     Rescale,
     Sigmoid,
@@ -44,6 +45,7 @@ from petabatch.spec.parts import STEP, Connection, Layer
 from petabatch.spec.schedule import Every
 from petabatch.weights import L2 as Unit
 from petabatch.weights import Constant as Start
+from petabatch.weights.random import Constant as ConstantWeights
 from support.networks import GivenImages, GivenWeights, images, lca_network
 from support.programs import random_network
 
@@ -200,6 +202,35 @@ def test_spikes_of_slices_that_there_are_not_are_told() -> None:
 )  # fmt: skip
 def test_keys_without_effect_are_told(layer: Layer, told: str | None) -> None:
     assert warnings(chain(layer)) == ([] if told is None else [told])
+
+
+def test_parameters_and_currents_that_nothing_reads_are_told() -> None:
+    layers: dict[str, Layer] = {
+        "n": Neurons(
+            shape=SHAPE, equations="dv/dt = -v / tau + sin(t)\nw = k * v", currents=("I",),
+            parameters={"tau": 3.0, "k": 1.0, "kk": 2.0, "u": ConstantWeights(value=1.0)}, activity="v",
+        ),
+        "p": Poisson(shape=SHAPE, rate="k * sin(t)", parameters={"k": 1.0, "l": 2.0}),
+    }  # fmt: skip
+    unread = [
+        text
+        for text in warnings(Network(run=Run(steps=1), layers=layers))
+        if "reads" in text or "read it" in text
+    ]
+    assert unread == [
+        "layers.n.parameters.kk: it has no effect as no equation reads it",
+        "layers.n.parameters.u: it has no effect as no equation reads it",
+        "layers.n.currents.I: it has no effect as no equation reads it",
+        "layers.p.parameters.l: it has no effect as the rate does not read it",
+    ]
+
+
+@pytest.mark.parametrize(("rate", "told"), [(-0.5, True), (0.0, True), (0.5, False)])
+def test_a_rate_that_is_not_above_0_is_told_where_nothing_is_connected(rate: float, told: bool) -> None:
+    alone = Network(run=Run(steps=1), layers={"p": Poisson(shape=SHAPE, rate=rate)})
+    text = "layers.p: nothing is connected to it, and without input it stays 0"
+    assert (text in warnings(alone)) == told
+    assert text not in warnings(chain(Poisson(shape=SHAPE, rate=rate)))
 
 
 def test_a_normaliser_that_is_never_applied_is_told() -> None:

@@ -343,10 +343,10 @@ def test_a_point_that_raises_fails_alone(small: Path) -> None:
         "from petabatch.layers import LCA",
         "class Picky(LCA):",
         "    type: Literal['picky'] = 'picky'",
-        "    def prepare(self, state, activity):",
+        "    def prepare(self, state, activity, dt):",
         "        if 0.29 < self.threshold < 0.31:",
         "            raise ValueError('no threshold of 0.3, please')",
-        "        super().prepare(state, activity)",
+        "        super().prepare(state, activity, dt)",
     ])  # fmt: skip
     (small.parent / "picky.py").write_text(text)
     run = swept(

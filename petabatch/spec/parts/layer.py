@@ -123,8 +123,10 @@ class Layer(Part):
     """Delay of updates and resets, in steps; with `every = "display"`, -1 is the last step of each
     display."""
     reset: Schedule = NEVER
-    """Reset schedule: the variables are set to their initial values in the first step of each such period.
-    The activity of the previous step, which connections may still deliver, is not reset."""
+    """Reset schedule: the variables are set to their initial values in the first step of each such period in
+    which the layer is updated; where that is none of its updates (`every`), the reset is not made, and
+    `check` says how often it is. The activity of the previous step, which connections may still deliver, is
+    not reset. Resets by films (`order.reset`) are made at the next update."""
     start: dict[str, Annotated[Initial, OneOf(Initial)]] = Field(default_factory=dict)
     """State variables in step 0, by name, initialised as weights are: `start = { V = { type = "uniform",
     high = 0.1, per_slice = true } }`; the activity `A` of layers without a potential. Other variables start,
@@ -330,8 +332,11 @@ class Layer(Part):
         """
         update_by_row(self, ctx, state, drive, previous, activity)
 
-    def prepare(self, state: Mapping[str, Array], activity: Array) -> None:
-        """Set the initial state (step 0) in place; by default variables keep their declared values."""
+    def prepare(self, state: Mapping[str, Array], activity: Array, dt: float) -> None:
+        """Set the initial state (step 0) in place; by default variables keep their declared values.
+
+        `dt` is the time step of these slices.
+        """
 
 
 class Controller(Protocol):
