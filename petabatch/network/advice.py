@@ -133,7 +133,7 @@ def _rounded_decays(network: Network) -> Iterator[str]:
     named: set[tuple[str, str]] = set()
     for among, own in _different(network):
         for name, layer in own.layers.items():
-            for variable, kept in layer.leaks(network.run.dt).items():
+            for variable, kept in layer.leaks(own.run.dt).items():
                 rounded = float(np.float32(kept))
                 if (name, variable) in named or not 0 < 1 - kept < _SLOW:
                     continue
