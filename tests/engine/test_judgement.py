@@ -301,6 +301,14 @@ def test_the_step_in_which_it_began_is_named(how: dict[str, Any]) -> None:
 
 
 @pytest.mark.usefixtures("_often")
+@pytest.mark.parametrize("began", [1, 2, 10, 11, 12, 20, 21, 99, 100, 101, 110, 111, 198, 211])
+def test_it_is_found_wherever_it_is_in_the_strides_in_which_it_is_looked_for(began: int) -> None:
+    with pytest.raises(NonFiniteError) as ended:
+        in_memory.run(one(f"dm/dt = 1/(t-{began - 1})", 212))
+    assert ended.value.step == began
+
+
+@pytest.mark.usefixtures("_often")
 @pytest.mark.parametrize("delays", [0.0, 3.0])
 @pytest.mark.parametrize("change", [0, 3, 40])
 def test_it_is_that_in_which_an_engine_of_single_steps_finds_it(delays: float, change: int) -> None:
