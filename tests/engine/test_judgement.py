@@ -30,6 +30,7 @@ from petabatch.storage.checkpoint import checkpoint_steps
 from petabatch.storage.directory import RunDirectory
 from support.gpu_emulation import EmulatedGpu
 from support.gpu_runs import simulate
+from support.mpirun import mpirun
 from support.networks import flush, images, lca_network
 from support.rank_threads import on_threads
 
@@ -282,6 +283,21 @@ def test_a_run_that_is_stopped_is_resumed_from_the_checkpoint_before(
     with whole, again:
         assert again["layers/n/A"][...].tobytes() == whole["layers/n/A"][...].tobytes()
         assert again.status == "done"
+
+
+@pytest.mark.mpi
+def test_a_checkpoint_that_another_rank_prevents_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "net.toml"
+    file.write_text(
+        '[run]\nsteps = 20\nbatch = 2\n[layers.n]\ntype = "neurons"\nshape = [1, 1, 1]\n'
+        'equations = "dm/dt = 1/(t-k)"\nparameters = { k = 99.0 }\n[slices]\n'
+        '"layers.n.parameters.k" = [99.0, 7.0]\n[checkpoint]\nevery = "5 steps"\n'
+    )
+    done = mpirun(2, "-m", "petabatch", "run", file, "--out", tmp_path / "run", "--mpi", "--quiet")
+    assert done.returncode == 1
+    assert "no checkpoint is written at step 10: m of layer n of slice 1 is no longer finite" in done.stderr
+    assert "m of layer n of slice 1 is no longer finite at step 8\n" in done.stderr
+    assert checkpoint_steps(RunDirectory.open(tmp_path / "run")) == [0, 5]
 
 
 @pytest.mark.usefixtures("_often")
