@@ -77,18 +77,23 @@ def _all_zero(connection: str, arrays: Mapping[str, Array]) -> bool:
     return weights is not None and weights.size > 0 and not weights.any()
 
 
-def _penalties(network: Network) -> Iterator[str]:
-    """Yield the probes whose penalty is not the one that their code minimises; of slices that differ, one.
+def _different(network: Network) -> Iterator[tuple[str, Network]]:
+    """Yield the networks of slices, with the words that name them; one without words where all are alike.
 
     None where values change over time.
     """
     if network.over_time:
         return
-    named: set[str] = set()
     differ = bool(network.slices) or network.sweep is not None
     for number in range(network.batch if differ else 1):
-        among = f" in slice {number}" if differ else ""
-        for name, note in _penalties_of(sliced(network, number)):
+        yield f" in slice {number}" if differ else "", sliced(network, number)
+
+
+def _penalties(network: Network) -> Iterator[str]:
+    """Yield the probes whose penalty is not the one that their code minimises; of slices that differ, one."""
+    named: set[str] = set()
+    for among, own in _different(network):
+        for name, note in _penalties_of(own):
             if name not in named:
                 named.add(name)
                 yield f"probes.{name}: its penalty is not the one that {note}{among}"
@@ -123,14 +128,12 @@ def _rounded_decays(network: Network) -> Iterator[str]:
 
     A factor near 1 is rounded to a multiple of 6e-8, and so its distance from 1, which is dt / tau.
     """
-    if network.run.precision != "float32" or network.over_time:
+    if network.run.precision != "float32":
         return
     named: set[tuple[str, str]] = set()
-    differ = bool(network.slices) or network.sweep is not None
-    for number in range(network.batch if differ else 1):
-        among = f" in slice {number}" if differ else ""
-        for name, layer in sliced(network, number).layers.items():
-            for variable, kept in layer.leaks(network.run.dt).items():
+    for among, own in _different(network):
+        for name, layer in own.layers.items():
+            for variable, kept in layer.leaks(own.run.dt).items():
                 rounded = float(np.float32(kept))
                 if (name, variable) in named or not 0 < 1 - kept < _SLOW:
                     continue
