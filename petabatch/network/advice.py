@@ -15,7 +15,7 @@ from petabatch.network.evaluation import NAME as EVALUATE
 from petabatch.network.gpu_costs import gpu_costs
 from petabatch.network.graph import Graph
 from petabatch.network.idle import consequences, too_short, unneeded, without_effect
-from petabatch.network.plan import Plan
+from petabatch.network.plan import MOST_PLANS, Plan
 from petabatch.network.silence import Silence
 from petabatch.network.slices import sliced
 from petabatch.spec.network import Network
@@ -80,13 +80,17 @@ def _all_zero(connection: str, arrays: Mapping[str, Array]) -> bool:
 def _different(network: Network) -> Iterator[tuple[str, Network]]:
     """Yield the networks of slices, with the words that name them; one without words where all are alike.
 
-    None where values change over time.
+    Of very many slices, those of some and the last; none where values change over time.
     """
     if network.over_time:
         return
     differ = bool(network.slices) or network.sweep is not None
-    for number in range(network.batch if differ else 1):
-        yield f" in slice {number}" if differ else "", sliced(network, number)
+    if not differ:
+        yield "", sliced(network, 0)
+        return
+    last = network.batch - 1
+    for number in (*range(0, last, -(-network.batch // MOST_PLANS)), last):
+        yield f" in slice {number}", sliced(network, number)
 
 
 def _penalties(network: Network) -> Iterator[str]:
