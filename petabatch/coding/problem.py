@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -13,7 +13,9 @@ from petabatch.coding.codes import Codes, number_of_images
 from petabatch.coding.dictionary import Dictionary
 from petabatch.coding.images import Stack
 from petabatch.connections import Conv
+from petabatch.engine.warm_up import WarmUp
 from petabatch.errors import ArgumentError
+from petabatch.lasso import Lasso, fits
 from petabatch.layers import FISTA, Input
 from petabatch.network.sparse_coding import sparse_coding
 from petabatch.network.until import GAP, STEPS
@@ -83,11 +85,34 @@ class Problem:
         """Number of such parts."""
         return -(-len(self.images) // self.together)
 
+    @property
+    def one_position(self) -> bool:
+        """Whether each patch is a whole image, so that a code is that of a vector."""
+        whole = self.dictionary.weights.shape[1:] == self.images.shape and self.units[:2] == (1, 1)
+        return whole and self.device != "gpu" and fits(self.units[2])
+
     def solved(self) -> Iterator[Codes]:
         """Yield the codes of the images in order, of some at a time."""
+        code = self._lasso() if self.one_position else self._part
         for first in range(0, len(self.images), self.together):
             last = min(first + self.together, len(self.images))
-            yield self._part(self.images.read(first, last))
+            images = self.images.read(first, last)
+            yield code(images if self.dictionary.factor == 1 else images * np.float32(self.dictionary.factor))
+
+    def _lasso(self) -> Callable[[np.ndarray], Codes]:
+        """Return the function that codes images of one position, without a network."""
+        dictionary = self.dictionary.weights.reshape(self.units[2], -1).astype(np.float32)
+        warm_up = WarmUp()
+        with warm_up.watched():
+            lasso = Lasso(dictionary, self.threshold, signed=self.signed, gap=self.gap, steps=self.steps)
+
+        def code(images: np.ndarray) -> Codes:
+            with warm_up.watched():
+                found = lasso.solve(images.reshape(len(images), -1), self.threads)
+            warm_up.report()
+            return Codes(found.code.reshape(-1, *self.units), found.gap, found.steps, found.active)
+
+        return code
 
     def _part(self, images: np.ndarray) -> Codes:
         run = Run(
@@ -97,7 +122,7 @@ class Problem:
             until=Until(gap=self.gap),
             threads=self.threads,
         )
-        network = _network(self, run, images * np.float32(self.dictionary.factor))
+        network = _network(self, run, images)
         with Simulator(network, device=self.device, mpi=False) as sim:
             sim._live.undo = None  # after an error there are no codes
             sim.run(quiet=True)

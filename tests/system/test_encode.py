@@ -19,6 +19,7 @@ import petabatch
 from petabatch import coding
 from petabatch.coding.codes import Codes
 from petabatch.coding.dictionary import read
+from petabatch.coding.images import stack
 from petabatch.engine.steppers.program import ProgramStepper
 from petabatch.errors import ArgumentError, InputError, NotRecorded, StoppedEarly, StorageError, UnknownName
 from petabatch.logs import log
@@ -63,6 +64,48 @@ def test_a_code_depends_on_no_other_image(monkeypatch: pytest.MonkeyPatch) -> No
     pairs = petabatch.encode(images, dictionary, 0.4, stride=2, threads=1)
     for name in ("activity", "gap", "steps"):
         np.testing.assert_array_equal(getattr(pairs, name), getattr(whole, name), err_msg=name)
+
+
+def test_codes_of_one_position_need_no_network_and_are_those_of_one(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    rng = np.random.default_rng(3)
+    images, dictionary = rng.standard_normal((30, 4, 4, 2)), rng.standard_normal((24, 4, 4, 2))
+    given = {"threshold": 0.9, "stride": 4, "signed": True, "threads": 2}
+    with monkeypatch.context() as patched:
+        patched.setattr("petabatch.coding.problem.Problem.one_position", False)
+        network = petabatch.encode(images, dictionary, gap=1e-6, **given)
+    monkeypatch.setattr("petabatch.coding.problem.Simulator", None)
+    found = petabatch.encode(images, dictionary, out=tmp_path / "codes.h5", **given)
+    assert found.activity.shape == (30, 1, 1, 24)
+    assert found.gap.max() < 1e-5
+    np.testing.assert_allclose(found.activity, network.activity, atol=2e-3)
+    np.testing.assert_array_equal(found.active, np.count_nonzero(found.activity[:], axis=(1, 2, 3)))
+    alone = petabatch.encode(images[7:8], dictionary, **{**given, "threads": 1})
+    np.testing.assert_array_equal(alone.activity[0], found.activity[7])
+
+
+@pytest.mark.parametrize("channels", ["last", "first"])
+@pytest.mark.parametrize("dtype", ["uint8", "float32", "float64"])
+def test_images_of_an_array_are_read_together_as_they_are_alone(dtype: str, channels: str) -> None:
+    images = (200 * np.random.default_rng(4).random((6, 5, 5, 2))).astype(dtype)
+    given = np.moveaxis(images, -1, 1) if channels == "first" else images
+    dictionary = read(np.ones((1, 5, 5, 2)), None, None, None)
+    one = stack(given, None, dictionary, None, channels)
+    together = one.read(1, 5)
+    assert one._block is not None
+    one._block = None
+    np.testing.assert_array_equal(together, one.read(1, 5))
+    assert together.dtype == np.float32
+    assert stack(given, None, dictionary, (4, 4), channels)._block is None
+    assert stack(given, "mean", dictionary, None, channels)._block is None
+
+
+def test_an_image_that_is_not_finite_is_named() -> None:
+    images = pictures(5)
+    images[3, 2, 2] = np.nan
+    with pytest.raises(InputError, match=r"images\[3\]: some pixels are not finite"):
+        petabatch.encode(images, np.ones((2, 8, 8)), 0.1, stride=8)
 
 
 def test_what_takes_too_many_steps_says_how_far_it_got() -> None:

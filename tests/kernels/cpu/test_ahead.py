@@ -37,6 +37,10 @@ for mode in ("extra_shared", "shared", "non_shared"):
             if kernel == "auto" or precision == "float32":
                 given = {"kernel": kernel, "precision": precision, "displays": 2, "display": 4}
                 simulate(lca_network(images(2), mode=mode, **given))
+import numpy as np
+from petabatch.lasso import Lasso
+for real in ("float32", "float64"):
+    Lasso(np.eye(4, dtype=real), 0.5).solve(np.ones((3, 4), real))
 print("done")
 """
 
