@@ -93,7 +93,7 @@ def kernels() -> Mapping[str, tuple[Any, tuple[Any, ...]]]:
 def _lasso(real: Any) -> Mapping[str, tuple[Any, tuple[Any, ...]]]:
     """Return the kernels of codes of single positions, for data of a type."""
     matrix, vector, sums, places = real[:, ::1], real[::1], f8[::1], i8[::1]
-    atoms = types.NamedTuple((matrix,) * 3, Atoms)
+    atoms = types.NamedUniTuple(matrix, 3, Atoms)
     goal = types.NamedTuple((f8, b1, f8, i8, f8, i8), Goal)
     small = (f8[:, ::1], f8[:, ::1], places)
     state = types.NamedTuple((*[vector] * 3, places, *[sums] * 4, vector, *small), path.Path)
