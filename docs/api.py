@@ -49,6 +49,7 @@ def page() -> str:
         "## Codes of images",
         "",
         *function("petabatch.encode", petabatch.encode),
+        *function("petabatch.encode_stream", petabatch.encode_stream),
         *kind("Codes", Codes),
         *kind("Lasso", Lasso),
         *kind("Solution", Solution),

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import h5py
@@ -99,6 +100,36 @@ def test_images_of_an_array_are_read_together_as_they_are_alone(dtype: str, chan
     assert together.dtype == np.float32
     assert stack(given, None, dictionary, (4, 4), channels)._block is None
     assert stack(given, "mean", dictionary, None, channels)._block is None
+
+
+@pytest.mark.parametrize("channels", ["last", "first"])
+def test_a_stream_is_coded_as_all_its_images_are_some_at_a_time(channels: str) -> None:
+    images, dictionary = np.random.default_rng(6).random((7, 4, 4, 2)), np.ones((3, 4, 4, 2)) / 8
+    dictionary[1, :2] = dictionary[2, :, 2:] = 0
+    given = np.moveaxis(images, -1, 1) if channels == "first" else images
+    options = {"threshold": 0.1, "stride": 4, "threads": 1, "channels": channels}
+    taken = []
+
+    def stream() -> Iterator[np.ndarray]:
+        for number, image in enumerate(given):
+            taken.append(number)
+            yield image
+
+    parts = petabatch.encode_stream(stream(), dictionary, batch=3, **options)
+    first = next(parts)
+    assert taken == [0, 1, 2]
+    found, whole = [first, *parts], petabatch.encode(given, dictionary, **options)
+    assert [name for part in found for name in part.names] == list(whole.names)
+    for name in ("activity", "gap", "steps", "active"):
+        np.testing.assert_array_equal(
+            np.concatenate([getattr(part, name) for part in found]), getattr(whole, name)
+        )
+    batches = petabatch.encode_stream([given[:5], given[5:]], dictionary, batch=4, **options)
+    assert [len(part) for part in batches] == [4, 3]
+    with pytest.raises(ArgumentError, match="out: a stream is not written to a file"):
+        petabatch.encode_stream(stream(), dictionary, 0.1, stride=4, out="codes.h5")
+    with pytest.raises(InputError, match="differ in size"):
+        list(petabatch.encode_stream([images[0], images[1, :3, :3]], dictionary, 0.1, stride=4))
 
 
 def test_an_image_that_is_not_finite_is_named() -> None:
