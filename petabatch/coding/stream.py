@@ -29,8 +29,8 @@ def encode_stream(
     Parameters
     ----------
     images
-        An iterable, such as a generator or a `DataLoader`: of images `[ny, nx, channels]` or `[ny, nx]`, or of
-        batches of them `[n, ny, nx, channels]`, of any library, all of one size.
+        An iterable, such as a generator or a `DataLoader`: of images `[ny, nx, channels]` or `[ny, nx]`, or
+        of batches of them `[n, ny, nx, channels]`, of any library, all of one size.
     dictionary, threshold
         As for `encode`. A run is read once, before the first image.
     batch
