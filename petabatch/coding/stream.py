@@ -38,6 +38,11 @@ def encode_stream(
     options
         The other arguments of `encode`, but `out` and `force`.
 
+    Returns
+    -------
+    Iterator of Codes
+        Codes of `batch` images, and at the end of those that are left.
+
     Raises
     ------
     InputError, ArgumentError
