@@ -12,13 +12,15 @@ dictionary learning"). G is solved by conjugate gradients.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from petabatch.errors import PetabatchError
+from petabatch.kernels.cpu.placed import add_placed, correlate_placed
 
-_TOLERANCE = 1e-13
+_TOLERANCE = 1e-11
 """Relative residual at which conjugate gradients end."""
 _SINGULAR = 1e-10
 """Curvature along a direction, relative to the largest one met, that is none."""
@@ -71,6 +73,14 @@ class Places:
         found = sliding_window_view(padded, (rows, columns), (0, 1))[y :: self.stride, x :: self.stride]
         return np.moveaxis(found[:units_y, :units_x], 2, -1)
 
+    @cached_property
+    def starts(self) -> np.ndarray:
+        """Where in a flat image with its margin the patch of each position begins."""
+        (y, x), (units_y, units_x), channels = self._first, self.units, self.shape[2]
+        width = self.shape[1] + 2 * self.margin[1]
+        rows, columns = y + self.stride * np.arange(units_y), x + self.stride * np.arange(units_x)
+        return ((rows[:, None] * width + columns) * channels).reshape(-1)
+
     def pixels(self, positions: np.ndarray) -> np.ndarray:
         """Return where pixels of patches are in a flat image with its margin, `[n, pixels of a patch]`."""
         size = tuple(length + 2 * more for length, more in zip(self.shape, (*self.margin, 0), strict=True))
@@ -85,9 +95,10 @@ class ActiveSet:
     def __init__(self, image: np.ndarray, dictionary: np.ndarray, places: Places, penalty: float) -> None:
         """Take an image `[ny, nx, channels]` and atoms `[features, rows, columns, channels]`, float64."""
         self._places, self._penalty = places, penalty
-        self._atoms = dictionary.reshape(len(dictionary), -1)
+        self._atoms = np.require(dictionary.reshape(len(dictionary), -1), float, ["C", "W"])
         self._image = places.padded(image)
         self._inside = places.padded(np.ones(image.shape))
+        self._row, self._pitch = places.patch[1] * places.patch[2], self._image[0].size
         self.at, self.feature, self.sign = (np.empty(0, int) for _ in range(3))
         self.code = np.empty(0)
 
@@ -118,9 +129,9 @@ class ActiveSet:
         )
 
     def _take(self, code: np.ndarray) -> None:
-        self.at, self.feature = np.nonzero(code)
+        self.at, self.feature = map(np.ascontiguousarray, np.nonzero(code))
         self.sign = np.sign(code[self.at, self.feature])
-        self._pixels, self._own = self._places.pixels(self.at), self._atoms[self.feature]
+        self._start = self._places.starts[self.at]
 
     @property
     def residual(self) -> np.ndarray:
@@ -135,18 +146,21 @@ class ActiveSet:
         """
         w = self._solved(by_code[self.at, self.feature], np.zeros(len(self.at)))
         u, atoms = self._synthesise(w), np.zeros_like(self._atoms)
-        residual, shown = self.residual.ravel()[self._pixels], u.ravel()[self._pixels]
+        pixels = self._places.pixels(self.at)
+        residual, shown = self.residual.ravel()[pixels], u.ravel()[pixels]
         np.add.at(atoms, self.feature, w[:, None] * residual - self.code[:, None] * shown)
         return self._places.inner(u), atoms, -float(self.sign @ w)
 
     def _synthesise(self, code: np.ndarray) -> np.ndarray:
-        terms = (code[:, None] * self._own).ravel()
-        flat = np.bincount(self._pixels.ravel(), terms, self._image.size)
-        found: np.ndarray = flat.reshape(self._image.shape) * self._inside
+        found = np.zeros_like(self._image)
+        add_placed(code, self._start, self.feature, self._atoms, self._row, self._pitch, found.reshape(-1))
+        found *= self._inside
         return found
 
     def _analyse(self, padded: np.ndarray) -> np.ndarray:
-        found: np.ndarray = np.einsum("nk,nk->n", self._own, padded.ravel()[self._pixels])
+        found, sums = np.empty(len(self.at)), np.empty(self._row)
+        image = np.ascontiguousarray(padded).reshape(-1)
+        correlate_placed(image, self._start, self.feature, self._atoms, self._row, self._pitch, sums, found)
         return found
 
     def _solved(self, target: np.ndarray, start: np.ndarray) -> np.ndarray:

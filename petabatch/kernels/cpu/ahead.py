@@ -27,6 +27,7 @@ from petabatch.kernels.cpu.homotopy.drive import drive
 from petabatch.kernels.cpu.homotopy.solve import Atoms, Block, Goal, solve
 from petabatch.kernels.cpu.inner import Kernel
 from petabatch.kernels.cpu.online import accumulate, fit_atoms
+from petabatch.kernels.cpu.placed import add_placed, correlate_placed
 from petabatch.kernels.cpu.program.abreast import begin_call, hand_over
 from petabatch.kernels.cpu.program.draws import draw_each
 from petabatch.kernels.cpu.program.lazy.step import materialise
@@ -85,6 +86,9 @@ def kernels() -> Mapping[str, tuple[Any, tuple[Any, ...]]]:
     found["draw_each"] = draw_each, (u8[:, ::1], i8, b1, u8[::1], f4[:, ::1])
     found |= {f"{name} {real}": kernel for real in (f4, f8) for name, kernel in _lasso(real).items()}
     found["fit_atoms"] = fit_atoms, (*[f8[:, ::1]] * 3, b1, f8[::1])
+    placed = (i8[::1], i8[::1], f8[:, ::1], i8, i8)
+    found["add_placed"] = add_placed, (f8[::1], *placed, f8[::1])
+    found["correlate_placed"] = correlate_placed, (f8[::1], *placed, f8[::1], f8[::1])
     text = types.Array(u1, 1, "C", readonly=True)
     found["end_at_second"] = second_signal.end_at_second, (i8, text, text, text)
     return found
