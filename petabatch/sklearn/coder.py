@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import validate_data
 
+from petabatch.coding.dictionary import read
 from petabatch.errors import ArgumentError, Described
+from petabatch.results import Results
 from petabatch.sklearn.base import FLOATS, Coder
 
 
@@ -17,8 +20,10 @@ class SparseCoder(Coder):
     Parameters
     ----------
     dictionary
-        Atoms `[n_components, n_features]`, used as they are; by default the samples of `fit`, each divided by
-        its length (sparse representations by examples, as for classification by Wright et al., 2009).
+        Atoms `[n_components, n_features]`, used as they are; or a run, or the path of one or of a `.npy` or
+        `.mat` file, as for `petabatch.encode`, whose patches are flattened. By default the samples of `fit`,
+        each divided by its length (sparse representations by examples, as for classification by Wright et
+        al., 2009).
     penalty
         The sparsity penalty.
     signed
@@ -69,7 +74,9 @@ class SparseCoder(Coder):
             length = np.linalg.norm(samples, axis=1, keepdims=True)
             self.components_ = samples / np.where(length > 0, length, 1)
             return self
-        given = np.asarray(self.dictionary)
+        stored = isinstance(self.dictionary, str | os.PathLike | Results)
+        weights = read(self.dictionary, None, None, None).weights if stored else None
+        given = np.asarray(self.dictionary if weights is None else weights.reshape(len(weights), -1))
         if given.ndim != 2 or given.shape[1] != samples.shape[1] or given.dtype.kind not in "fiub":
             found = Described(f"{given.dtype} {list(given.shape)}")
             expected = f"an array [n_components, {samples.shape[1]}]"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -53,6 +54,12 @@ def test_codes_are_dense_or_sparse_and_stand_for_samples() -> None:
     assert list(coder.get_feature_names_out()[:2]) == ["sparsecoder0", "sparsecoder1"]
     table = SparseCoder(dictionary, 1e-3).set_output(transform="pandas").fit(samples).transform(samples)
     np.testing.assert_array_equal(table.to_numpy(), code)
+
+
+def test_a_dictionary_in_a_file_is_flattened(tmp_path: Path) -> None:
+    np.save(tmp_path / "dictionary.npy", dictionary := patches(5).reshape(5, 4, 4))
+    coder = SparseCoder(tmp_path / "dictionary.npy").fit(patches(3))
+    np.testing.assert_array_equal(coder.components_, dictionary.reshape(5, 16))
 
 
 def test_a_dictionary_that_does_not_fit_is_an_error() -> None:
