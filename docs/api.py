@@ -13,6 +13,7 @@ from typing import Any
 import petabatch
 from petabatch import errors, in_memory, plotting
 from petabatch.coding import Codes
+from petabatch.lasso import Lasso, Solution
 from petabatch.plotting.kinds import KINDS, draw_function
 from petabatch.plotting.movie import Movie
 from petabatch.plotting.options import described
@@ -21,6 +22,7 @@ from petabatch.results.series import Series
 from petabatch.results.traced import ShownImage
 from petabatch.simulator import Saved
 from petabatch.simulator.parts import Part
+from petabatch.sklearn import DictionaryLearner, SparseCoder
 
 PREAMBLE = """\
 # Python API
@@ -47,7 +49,12 @@ def page() -> str:
         "## Codes of images",
         "",
         *function("petabatch.encode", petabatch.encode),
+        *function("petabatch.encode_stream", petabatch.encode_stream),
         *kind("Codes", Codes),
+        *kind("Lasso", Lasso),
+        *kind("Solution", Solution),
+        *kind("SparseCoder", SparseCoder),
+        *kind("DictionaryLearner", DictionaryLearner),
     ]
     lines += ["## Plots", "", "The functions of `petabatch.plotting` take an open run, options by name, and"]
     lines += ["`figure`, a figure or subfigure to draw into or a `Page`; they return the figure.", ""]

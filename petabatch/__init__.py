@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from petabatch import sources as sources
     from petabatch import weights as weights
     from petabatch.coding import encode as encode
+    from petabatch.coding.stream import encode_stream as encode_stream
     from petabatch.network.sparse_coding import sparse_coding as sparse_coding
     from petabatch.params import read as load
     from petabatch.results import open as open
@@ -46,6 +47,7 @@ _PLACES = {
     "Simulator": ("petabatch.simulator", "Simulator"),
     "Sweep": ("petabatch.spec.sweep", "Sweep"),
     "encode": ("petabatch.coding", "encode"),
+    "encode_stream": ("petabatch.coding.stream", "encode_stream"),
     "load": ("petabatch.params", "read"),
     "open": ("petabatch.results", "open"),
     "resume": ("petabatch.simulation", "resume"),
@@ -74,6 +76,7 @@ __all__ = [
     "__version__",
     "connections",
     "encode",
+    "encode_stream",
     "errors",
     "in_memory",
     "layers",

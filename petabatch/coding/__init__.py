@@ -50,10 +50,12 @@ def encode(
     force: bool = False,
     quiet: bool = False,
 ) -> Codes:
-    """Return the codes A of images I that minimise 0.5 |I - dictionary A|^2 + threshold |A|_1, by FISTA.
+    """Return the codes A of images I that minimise 0.5 |I - dictionary A|^2 + threshold |A|_1.
 
-    Each image stops on its own when its relative duality gap is at most `gap`, so its code does not depend on
-    the other images. A dictionary is used as it is, at every `stride` pixels; no code of a run is executed.
+    By FISTA each image stops on its own when its relative duality gap is at most `gap`. Codes of one
+    position, of patches as large as the images, are exact up to rounding, by homotopy (`petabatch.lasso`). A
+    code does not depend on the other images. A dictionary is used as it is, at every `stride` pixels; no code
+    of a run is executed.
 
     Parameters
     ----------
@@ -80,8 +82,8 @@ def encode(
     size
         Rows and columns of the part in the middle of each image that is coded, by default all.
     gap, steps
-        Largest relative duality gap, and largest number of steps; a warning counts the images that these are
-        not enough for.
+        Largest relative duality gap, and largest number of steps: those of FISTA, or the atoms that enter or
+        leave on the path of solutions. A warning counts the images that these are not enough for.
     signed
         Whether codes may be negative; by default as in the run.
     threads

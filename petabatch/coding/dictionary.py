@@ -51,6 +51,8 @@ class Dictionary:
 def read(given: Any, axes: str | None, dataset: str | None, connection: str | None) -> Dictionary:
     """Return a dictionary: an array, opened results, or the path of a run, or of a .npy, .mat or HDF5 file.
 
+    One that has been read is returned as it is.
+
     Raises InputError if it cannot be read or is not a dictionary, ArgumentError for unknown `axes`.
     """
     for name, value in (("axes", axes), ("dataset", dataset), ("connection", connection)):
@@ -58,6 +60,8 @@ def read(given: Any, axes: str | None, dataset: str | None, connection: str | No
             text(name, value)
     if axes is not None and sorted(axes) not in (sorted(OURS), sorted("ohw")):
         raise ArgumentError("axes", "these are not the axes of a dictionary", axes, _AXES)
+    if isinstance(given, Dictionary):
+        return given
     if isinstance(given, Results):
         return _learned(given, connection)
     if isinstance(given, str | os.PathLike):

@@ -19,7 +19,7 @@ from petabatch.sources import Dataset, ImageArray, Images, Iterable, Video
 from petabatch.sources.gallery import Gallery
 from petabatch.sources.headers import raise_together
 from petabatch.sources.orders import Sequential
-from petabatch.sources.pixels import convertible
+from petabatch.sources.pixels import convertible, largest
 from petabatch.sources.transforms import Normalize, Transform
 from petabatch.sources.view import View
 from petabatch.spec.parts import NEVER, Source
@@ -35,9 +35,17 @@ class Stack:
     def __init__(self, view: View, gallery: Gallery, shape: tuple[int, int, int]) -> None:
         self.view, self.gallery, self.shape = view, gallery, shape
         self._read = view.open(shape, len(gallery.shapes), seed=1)
+        self._block = gallery.block if self._shows_all() else None
 
     def __len__(self) -> int:
         return len(self.gallery.shapes)
+
+    def _shows_all(self) -> bool:
+        """Return whether images are shown as they are stored: the only transform is a crop of all of each."""
+        steps = self.view.steps
+        if len(steps) != 1 or steps[0].type != "crop" or steps[0].random:
+            return False
+        return set(self.gallery.shapes) == {self.shape} == {steps[0].result(self.shape, self.shape)}
 
     def names(self) -> Iterator[str]:
         """Yield the name of each image: its file, or its index in a file."""
@@ -45,6 +53,12 @@ class Stack:
 
     def read(self, first: int, last: int) -> np.ndarray:
         """Return images `first` to `last - 1`, float32 `[n, ny, nx, channels]`, normalised."""
+        if self._block is not None:
+            stored = self._block(first, last)
+            top = largest(stored.dtype, self.gallery.name(first))
+            pixels = (stored if top == 1 else stored / top).astype(np.float32, copy=False)
+            if np.isfinite(pixels).all():  # else the image with such pixels is named
+                return pixels
         return np.stack([self._read(number, 0) for number in range(first, last)])
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -14,7 +14,9 @@ from petabatch.coding.codes import Codes, number_of_images
 from petabatch.coding.dictionary import Dictionary
 from petabatch.coding.images import Stack
 from petabatch.connections import Conv
+from petabatch.engine.warm_up import WarmUp
 from petabatch.errors import ArgumentError, InputError, NonFiniteError
+from petabatch.lasso import Lasso, fits
 from petabatch.layers import FISTA, Input
 from petabatch.logs import log
 from petabatch.network.sparse_coding import sparse_coding
@@ -85,15 +87,24 @@ class Problem:
         """Number of such parts."""
         return -(-len(self.images) // self.together)
 
+    @property
+    def one_position(self) -> bool:
+        """Whether each patch is a whole image, so that a code is that of a vector."""
+        whole = self.dictionary.weights.shape[1:] == self.images.shape and self.units[:2] == (1, 1)
+        return whole and self.device != "gpu" and fits(self.units[2])
+
     def solved(self) -> Iterator[Codes]:
         """Yield the codes of the images in order, of some at a time; warn of those that did not converge.
 
         Raises InputError if numbers are too large or too small for float32.
         """
-        unconverged = []
+        code, unconverged = self._lasso() if self.one_position else self._part, []
         for first in range(0, len(self.images), self.together):
             last = min(first + self.together, len(self.images))
-            codes = self._part(first, self.images.read(first, last))
+            images = self.images.read(first, last)
+            if self.dictionary.factor != 1:
+                images = images * np.float32(self.dictionary.factor)
+            codes = code(first, images)
             unconverged.append(codes.gap[codes.gap > self.gap])
             yield codes
         gaps = np.concatenate(unconverged)
@@ -107,6 +118,21 @@ class Problem:
                 gaps.max(),
             )
 
+    def _lasso(self) -> Callable[[int, np.ndarray], Codes]:
+        """Return the function that codes images of one position, without a network."""
+        dictionary = self.dictionary.weights.reshape(self.units[2], -1).astype(np.float32)
+        warm_up = WarmUp()
+        with warm_up.watched():
+            lasso = Lasso(dictionary, self.threshold, signed=self.signed, gap=self.gap, steps=self.steps)
+
+        def code(first: int, images: np.ndarray) -> Codes:
+            with warm_up.watched():
+                found = lasso.solve(images.reshape(len(images), -1), self.threads)
+            warm_up.report()
+            return Codes(found.code.reshape(-1, *self.units), found.gap, found.steps, found.active)
+
+        return code
+
     def _part(self, first: int, images: np.ndarray) -> Codes:
         run = Run(
             batch=len(images),
@@ -116,7 +142,7 @@ class Problem:
             threads=self.threads,
         )
         exponent = _exponent(self.dictionary.weights)
-        network = _network(self, run, images * np.float32(self.dictionary.factor), exponent)
+        network = _network(self, run, images, exponent)
         with Simulator(network, device=self.device, mpi=False) as sim:
             sim._live.undo = None  # after an error there are no codes
             try:

@@ -18,7 +18,13 @@ from petabatch.version import __version__
 
 def installation() -> str:
     """Return versions, processor, BLAS and installed extras as text."""
-    optional = {"mpi": "mpi4py", "analysis": "xarray", "images": "skimage", "video": "av"}
+    optional = {
+        "mpi": "mpi4py",
+        "analysis": "xarray",
+        "images": "skimage",
+        "video": "av",
+        "sklearn": "sklearn",
+    }
     parts = [
         f"{extra} {'yes' if importlib.util.find_spec(module) else 'no'}" for extra, module in optional.items()
     ]

@@ -41,6 +41,9 @@ class Gallery:
     others that open the file share it."""
     expect: Callable[[object, int], None] = lambda reader, places: None
     """`expect(reader, places)` prepares for a reader that follows films at `places` places in turns."""
+    block: Callable[[int, int], np.ndarray] | None = None
+    """`block(first, last)` returns images `first` to `last - 1` of one array, `[n, ny, nx, nf]`, as stored;
+    None where each is read alone."""
     note: Callable[[], str] = lambda: ""
     """Returns what it costs if all readers together follow films at too many places, else ""."""
 

@@ -64,18 +64,23 @@ def stack(stored: Any, name: str, channels: Channels, file: Any = None) -> Galle
     ny, nx, nf = (*shape[-2:], shape[-3]) if moved else (*shape[len(lead) :], 1)[:3]
 
     def place(number: int) -> tuple[int, ...]:
-        return tuple(map(int, np.unravel_index(number, lead)))
+        return (number,) if len(lead) == 1 else tuple(map(int, np.unravel_index(number, lead)))
 
     def read(number: int, rows: slice, columns: slice) -> np.ndarray:
         part = (slice(None), rows, columns) if moved else (rows, columns)
         pixels = values(stored, f"{name}{list(place(number))}", (*place(number), *part))
         return np.moveaxis(pixels, 0, -1) if moved else pixels.reshape(*pixels.shape[:2], -1)
 
+    def block(first: int, last: int) -> np.ndarray:
+        images = values(stored, f"{name}[{first}:{last}]", slice(first, last))
+        return np.moveaxis(images, 1, -1) if moved else images.reshape(len(images), ny, nx, nf)
+
     return Gallery(
         [(ny, nx, nf)] * math.prod(lead),
         read,
         lambda number: f"{name}{list(place(number))}",
         films=(lead[1],) * lead[0] if len(lead) > 1 else (),
+        block=block if len(lead) == 1 else None,
         stack=shape if not moved else (*lead, ny, nx, nf),
         holders=[(name, lead[0])],
         file=file,

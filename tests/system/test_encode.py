@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import h5py
@@ -19,6 +20,7 @@ import petabatch
 from petabatch import coding
 from petabatch.coding.codes import Codes
 from petabatch.coding.dictionary import read
+from petabatch.coding.images import stack
 from petabatch.engine.steppers.program import ProgramStepper
 from petabatch.errors import (
     ArgumentError,
@@ -71,6 +73,78 @@ def test_a_code_depends_on_no_other_image(monkeypatch: pytest.MonkeyPatch) -> No
     pairs = petabatch.encode(images, dictionary, 0.4, stride=2, threads=1)
     for name in ("activity", "gap", "steps"):
         np.testing.assert_array_equal(getattr(pairs, name), getattr(whole, name), err_msg=name)
+
+
+def test_codes_of_one_position_need_no_network_and_are_those_of_one(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    rng = np.random.default_rng(3)
+    images, dictionary = rng.standard_normal((30, 4, 4, 2)), rng.standard_normal((24, 4, 4, 2))
+    given = {"threshold": 0.9, "stride": 4, "signed": True, "threads": 2}
+    with monkeypatch.context() as patched:
+        patched.setattr("petabatch.coding.problem.Problem.one_position", False)
+        network = petabatch.encode(images, dictionary, gap=1e-6, **given)
+    monkeypatch.setattr("petabatch.coding.problem.Simulator", None)
+    found = petabatch.encode(images, dictionary, out=tmp_path / "codes.h5", **given)
+    assert found.activity.shape == (30, 1, 1, 24)
+    assert found.gap.max() < 1e-5
+    np.testing.assert_allclose(found.activity, network.activity, atol=2e-3)
+    np.testing.assert_array_equal(found.active, np.count_nonzero(found.activity[:], axis=(1, 2, 3)))
+    alone = petabatch.encode(images[7:8], dictionary, **{**given, "threads": 1})
+    np.testing.assert_array_equal(alone.activity[0], found.activity[7])
+
+
+@pytest.mark.parametrize("channels", ["last", "first"])
+@pytest.mark.parametrize("dtype", ["uint8", "float32", "float64"])
+def test_images_of_an_array_are_read_together_as_they_are_alone(dtype: str, channels: str) -> None:
+    images = (200 * np.random.default_rng(4).random((6, 5, 5, 2))).astype(dtype)
+    given = np.moveaxis(images, -1, 1) if channels == "first" else images
+    dictionary = read(np.ones((1, 5, 5, 2)), None, None, None)
+    one = stack(given, None, dictionary, None, channels)
+    together = one.read(1, 5)
+    assert one._block is not None
+    one._block = None
+    np.testing.assert_array_equal(together, one.read(1, 5))
+    assert together.dtype == np.float32
+    assert stack(given, None, dictionary, (4, 4), channels)._block is None
+    assert stack(given, "mean", dictionary, None, channels)._block is None
+
+
+@pytest.mark.parametrize("channels", ["last", "first"])
+def test_a_stream_is_coded_as_all_its_images_are_some_at_a_time(channels: str) -> None:
+    images, dictionary = np.random.default_rng(6).random((7, 4, 4, 2)), np.ones((3, 4, 4, 2)) / 8
+    dictionary[1, :2] = dictionary[2, :, 2:] = 0
+    given = np.moveaxis(images, -1, 1) if channels == "first" else images
+    options = {"threshold": 0.1, "stride": 4, "threads": 1, "channels": channels}
+    taken = []
+
+    def stream() -> Iterator[np.ndarray]:
+        for number, image in enumerate(given):
+            taken.append(number)
+            yield image
+
+    parts = petabatch.encode_stream(stream(), dictionary, batch=3, **options)
+    first = next(parts)
+    assert taken == [0, 1, 2]
+    found, whole = [first, *parts], petabatch.encode(given, dictionary, **options)
+    assert [name for part in found for name in part.names] == list(whole.names)
+    for name in ("activity", "gap", "steps", "active"):
+        np.testing.assert_array_equal(
+            np.concatenate([getattr(part, name) for part in found]), getattr(whole, name)
+        )
+    batches = petabatch.encode_stream([given[:5], given[5:]], dictionary, batch=4, **options)
+    assert [len(part) for part in batches] == [4, 3]
+    with pytest.raises(ArgumentError, match="out: a stream is not written to a file"):
+        petabatch.encode_stream(stream(), dictionary, 0.1, stride=4, out="codes.h5")
+    with pytest.raises(InputError, match="differ in size"):
+        list(petabatch.encode_stream([images[0], images[1, :3, :3]], dictionary, 0.1, stride=4))
+
+
+def test_an_image_that_is_not_finite_is_named() -> None:
+    images = pictures(5)
+    images[3, 2, 2] = np.nan
+    with pytest.raises(InputError, match=r"images\[3\]: some pixels are not finite"):
+        petabatch.encode(images, np.ones((2, 8, 8)), 0.1, stride=8)
 
 
 def test_what_takes_too_many_steps_says_how_far_it_got() -> None:

@@ -6,6 +6,7 @@ import ast
 import importlib
 from collections.abc import Iterator
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 
@@ -23,6 +24,8 @@ def sources() -> list[tuple[Path, ModuleType, ast.Module]]:
     found = []
     for path in sorted(PACKAGE.rglob("*.py")):
         if STEPPERS in path.parents or path.name == "__main__.py":
+            continue
+        if PACKAGE / "torch" in path.parents and find_spec("torch") is None:
             continue
         name = ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__")
         found.append((path, importlib.import_module(name), ast.parse(path.read_text())))

@@ -22,7 +22,12 @@ from petabatch.kernels import cache as files
 from petabatch.kernels.cpu import exact_sum, gradient, layout, operators, products, second_signal
 from petabatch.kernels.cpu.addresses import SIGNATURE
 from petabatch.kernels.cpu.claim import is_claimed, leading
+from petabatch.kernels.cpu.homotopy import path
+from petabatch.kernels.cpu.homotopy.drive import drive
+from petabatch.kernels.cpu.homotopy.solve import Atoms, Block, Goal, solve
 from petabatch.kernels.cpu.inner import Kernel
+from petabatch.kernels.cpu.online import accumulate, fit_atoms
+from petabatch.kernels.cpu.placed import add_placed, correlate_placed
 from petabatch.kernels.cpu.program.abreast import begin_call, hand_over
 from petabatch.kernels.cpu.program.draws import draw_each
 from petabatch.kernels.cpu.program.lazy.step import materialise
@@ -79,9 +84,30 @@ def kernels() -> Mapping[str, tuple[Any, tuple[Any, ...]]]:
         (f4[:, :, :, ::1], f4[:, :, :, ::1], *places, f4[:, ::1], f4[:, :, ::1]),
     )
     found["draw_each"] = draw_each, (u8[:, ::1], i8, b1, u8[::1], f4[:, ::1])
+    found |= {f"{name} {real}": kernel for real in (f4, f8) for name, kernel in _lasso(real).items()}
+    found["fit_atoms"] = fit_atoms, (*[f8[:, ::1]] * 3, b1, f8[::1])
+    placed = (i8[::1], i8[::1], f8[:, ::1], i8, i8)
+    found["add_placed"] = add_placed, (f8[::1], *placed, f8[::1])
+    found["correlate_placed"] = correlate_placed, (f8[::1], *placed, f8[::1], f8[::1])
     text = types.Array(u1, 1, "C", readonly=True)
     found["end_at_second"] = second_signal.end_at_second, (i8, text, text, text)
     return found
+
+
+def _lasso(real: Any) -> Mapping[str, tuple[Any, tuple[Any, ...]]]:
+    """Return the kernels of codes of single positions, for data of a type."""
+    matrix, vector, sums, places = real[:, ::1], real[::1], f8[::1], i8[::1]
+    atoms = types.NamedUniTuple(matrix, 3, Atoms)
+    goal = types.NamedTuple((f8, b1, f8, i8, f8, i8), Goal)
+    small = (f8[:, ::1], f8[:, ::1], places)
+    state = types.NamedTuple((*[vector] * 3, places, *[sums] * 4, vector, *small), path.Path)
+    images = (matrix, matrix, matrix, f8[:, ::1], i8[:, ::1], matrix, places, sums, vector)
+    block = types.NamedTuple(images, Block)
+    return {
+        "correlations": (drive, (matrix,) * 3),
+        "lasso": (solve, (matrix, atoms, goal, state, block, block, matrix, sums, places, places)),
+        "accumulate": (accumulate, (matrix, matrix, f8[:, ::1], f8[:, ::1], places)),
+    }
 
 
 def _rank(op: Op) -> int:

@@ -37,6 +37,14 @@ for mode in ("extra_shared", "shared", "non_shared"):
             if kernel == "auto" or precision == "float32":
                 given = {"kernel": kernel, "precision": precision, "displays": 2, "display": 4}
                 simulate(lca_network(images(2), mode=mode, **given))
+import numpy as np
+from petabatch.lasso import Lasso
+from petabatch.lasso.online import Statistics
+for real in ("float32", "float64"):
+    items = np.ones((3, 4), real)
+    items.flags.writeable = False
+    code = Lasso(np.eye(4, dtype=real), 0.5).solve(items).code
+    Statistics.none(4, 4).with_items(code, items).fitted(np.eye(4))
 print("done")
 """
 

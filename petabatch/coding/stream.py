@@ -1,0 +1,78 @@
+"""Codes of a stream of images, some at a time, in the memory of these."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable as Images
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
+from typing import Any
+
+from petabatch.arguments import checked, choice, whole_number
+from petabatch.arrays import channels_first
+from petabatch.coding import encode
+from petabatch.coding.codes import Codes
+from petabatch.coding.dictionary import read
+from petabatch.errors import ArgumentError
+from petabatch.sources import Iterable
+
+
+@checked()
+def encode_stream(
+    images: Images[Any], dictionary: Any, threshold: float | None = None, *, batch: int = 256, **options: Any
+) -> Iterator[Codes]:
+    """Yield the codes of images in order, `batch` of them at a time, as they are taken from an iterable.
+
+    Only these images and their codes are in memory. Codes are those of `encode`, bit for bit, however many
+    there are at a time.
+
+    Parameters
+    ----------
+    images
+        An iterable, such as a generator or a `DataLoader`: of images `[ny, nx, channels]` or `[ny, nx]`, or
+        of batches of them `[n, ny, nx, channels]`, of any library, all of one size.
+    dictionary, threshold
+        As for `encode`. A run is read once, before the first image.
+    batch
+        Images that are coded together.
+    options
+        The other arguments of `encode`, but `out` and `force`.
+
+    Returns
+    -------
+    Iterator of Codes
+        Codes of `batch` images, and at the end of those that are left.
+
+    Raises
+    ------
+    InputError, ArgumentError
+        As `encode`, when the codes of the images concerned are asked for.
+
+    Examples
+    --------
+    >>> images = (np.eye(8) * scale for scale in range(5))
+    >>> [len(codes) for codes in petabatch.encode_stream(images, np.eye(8)[None], 0.1, stride=8, batch=2)]
+    [2, 2, 1]
+    """
+    batch = whole_number("batch", batch, 1)
+    if unusable := [name for name in ("out", "force") if name in options]:
+        raise ArgumentError(
+            unusable[0], "a stream is not written to a file", options[unusable[0]], hint="encode writes one"
+        )
+    channels = choice("channels", options.get("channels", "last"), ("last", "first"))
+    if not hasattr(images, "__iter__"):
+        raise ArgumentError("images", "these are not images one after the other", images, "an iterable")
+    names = ("axes", "dataset", "connection")
+    weights = read(dictionary, *(options.pop(name, None) for name in names))
+    return _parts(Iterable(data=images, channels=channels).images(images), weights, threshold, batch, options)
+
+
+def _parts(
+    images: Iterator[Any], dictionary: Any, threshold: float | None, batch: int, options: dict[str, Any]
+) -> Iterator[Codes]:
+    first, channels = 0, options.get("channels", "last")
+    while part := list(islice(images, batch)):
+        given = [channels_first(image, channels) for image in part]
+        codes = encode(given, dictionary, threshold, **options)
+        yield replace(codes, names=tuple(f"images[{first + number}]" for number in range(len(part))))
+        first += len(part)

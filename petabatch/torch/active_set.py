@@ -1,0 +1,193 @@
+"""The active set of the code of an image: its exact code, and derivatives of that, without a matrix.
+
+With the atoms D of active units in their places, their signs s, an image x and the penalty p, the code is
+
+    a = G^-1 (D^T x - p s)      G = D^T D
+
+With the gradient g of a loss by a, w = G^-1 g, u = D w and the residual r = x - D a, the loss has the
+gradients u by x, -s w by p, and w r^T - a u^T by the atoms (Mairal, Bach and Ponce, 2012, "Task-driven
+dictionary learning"). G is solved by conjugate gradients.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+
+from petabatch.errors import PetabatchError
+from petabatch.kernels.cpu.placed import add_placed, correlate_placed
+
+_TOLERANCE = 1e-11
+"""Relative residual at which conjugate gradients end."""
+_SINGULAR = 1e-10
+"""Curvature along a direction, relative to the largest one met, that is none."""
+_ROUNDS = 100
+"""Changes of the active set until the code is exact, at most."""
+_SLACK = 1e-9
+"""Part of the penalty by which optimality may be violated."""
+
+
+class SingularError(PetabatchError):
+    """The atoms of an active set depend on each other: its code has no derivative."""
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where patches `[features, rows, columns, channels]` are in an image `[ny, nx, channels]`."""
+
+    shape: tuple[int, int, int]
+    """Of the image."""
+    patch: tuple[int, int, int]
+    stride: int
+
+    @property
+    def units(self) -> tuple[int, int]:
+        """Rows and columns of positions."""
+        return self.shape[0] // self.stride, self.shape[1] // self.stride
+
+    @property
+    def margin(self) -> tuple[int, int]:
+        """Rows and columns around an image that patches may reach."""
+        return self.patch[0], self.patch[1]
+
+    @property
+    def _first(self) -> tuple[int, int]:
+        """Row and column of the first patch in the image with its margin."""
+        return tuple(size - (size - self.stride) // 2 for size in self.margin)  # type: ignore[return-value]
+
+    def padded(self, image: np.ndarray) -> np.ndarray:
+        """Return an image with a margin of zeros."""
+        return np.pad(image, (*((size, size) for size in self.margin), (0, 0)))
+
+    def inner(self, padded: np.ndarray) -> np.ndarray:
+        """Return the image without its margin."""
+        (rows, columns), (ny, nx, _) = self.margin, self.shape
+        return padded[rows : rows + ny, columns : columns + nx]
+
+    def windows(self, padded: np.ndarray) -> np.ndarray:
+        """Return what patches cover at each position, `[*units, rows, columns, channels]`."""
+        (y, x), (rows, columns, _), (units_y, units_x) = self._first, self.patch, self.units
+        found = sliding_window_view(padded, (rows, columns), (0, 1))[y :: self.stride, x :: self.stride]
+        return np.moveaxis(found[:units_y, :units_x], 2, -1)
+
+    @cached_property
+    def starts(self) -> np.ndarray:
+        """Where in a flat image with its margin the patch of each position begins."""
+        (y, x), (units_y, units_x), channels = self._first, self.units, self.shape[2]
+        width = self.shape[1] + 2 * self.margin[1]
+        rows, columns = y + self.stride * np.arange(units_y), x + self.stride * np.arange(units_x)
+        return ((rows[:, None] * width + columns) * channels).reshape(-1)
+
+    def pixels(self, positions: np.ndarray) -> np.ndarray:
+        """Return where pixels of patches are in a flat image with its margin, `[n, pixels of a patch]`."""
+        size = tuple(length + 2 * more for length, more in zip(self.shape, (*self.margin, 0), strict=True))
+        numbers = np.arange(np.prod(size)).reshape(size)
+        every = self.windows(numbers).reshape(-1, int(np.prod(self.patch)))
+        return np.asarray(every[positions])
+
+
+class ActiveSet:
+    """The active units of an image."""
+
+    def __init__(self, image: np.ndarray, dictionary: np.ndarray, places: Places, penalty: float) -> None:
+        """Take an image `[ny, nx, channels]` and atoms `[features, rows, columns, channels]`, float64."""
+        self._places, self._penalty = places, penalty
+        self._atoms = np.require(dictionary.reshape(len(dictionary), -1), float, ["C", "W"])
+        self._image = places.padded(image)
+        self._inside = places.padded(np.ones(image.shape))
+        self._row, self._pitch = places.patch[1] * places.patch[2], self._image[0].size
+        self.at, self.feature, self.sign = (np.empty(0, int) for _ in range(3))
+        self.code = np.empty(0)
+
+    def find(self, start: np.ndarray, signed: bool) -> None:
+        """Find the active set from a nearby code `[positions, features]`, and its exact code.
+
+        Raises SingularError if it is singular, PetabatchError if it is not found.
+        """
+        self._take(start)
+        for _ in range(_ROUNDS):
+            target = self._analyse(self._image) - self._penalty * self.sign
+            self.code = self._solved(target, start[self.at, self.feature])
+            slopes = self._places.windows(self.residual).reshape(-1, self._atoms.shape[1]) @ self._atoms.T
+            excess = (np.abs(slopes) if signed else slopes) - self._penalty * (1 + _SLACK)
+            excess[self.at, self.feature] = -np.inf
+            wrong = self.code * self.sign < 0
+            if not wrong.any() and not (excess > 0).any():
+                return
+            start = np.zeros_like(start)
+            start[self.at[~wrong], self.feature[~wrong]] = self.code[~wrong]
+            if not wrong.any():
+                worst = np.unravel_index(int(excess.argmax()), excess.shape)
+                start[worst] = np.copysign(np.finfo(float).tiny, slopes[worst])
+            self._take(start)
+        raise PetabatchError(
+            f"the active set of a code was not found in {_ROUNDS} changes\n"
+            "    hint:     code to a smaller gap"
+        )
+
+    def _take(self, code: np.ndarray) -> None:
+        self.at, self.feature = map(np.ascontiguousarray, np.nonzero(code))
+        self.sign = np.sign(code[self.at, self.feature])
+        self._start = self._places.starts[self.at]
+
+    @property
+    def residual(self) -> np.ndarray:
+        """The image minus its reconstruction, with margin."""
+        found: np.ndarray = self._image - self._synthesise(self.code)
+        return found
+
+    def gradients(self, by_code: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
+        """Return the gradients by image, dictionary and penalty, of that by the code `[positions, features]`.
+
+        Raises SingularError if the active set is singular.
+        """
+        w = self._solved(by_code[self.at, self.feature], np.zeros(len(self.at)))
+        u, atoms = self._synthesise(w), np.zeros_like(self._atoms)
+        pixels = self._places.pixels(self.at)
+        residual, shown = self.residual.ravel()[pixels], u.ravel()[pixels]
+        np.add.at(atoms, self.feature, w[:, None] * residual - self.code[:, None] * shown)
+        return self._places.inner(u), atoms, -float(self.sign @ w)
+
+    def _synthesise(self, code: np.ndarray) -> np.ndarray:
+        found = np.zeros_like(self._image)
+        add_placed(code, self._start, self.feature, self._atoms, self._row, self._pitch, found.reshape(-1))
+        found *= self._inside
+        return found
+
+    def _analyse(self, padded: np.ndarray) -> np.ndarray:
+        found, sums = np.empty(len(self.at)), np.empty(self._row)
+        image = np.ascontiguousarray(padded).reshape(-1)
+        correlate_placed(image, self._start, self.feature, self._atoms, self._row, self._pitch, sums, found)
+        return found
+
+    def _solved(self, target: np.ndarray, start: np.ndarray) -> np.ndarray:
+        """Return G^-1 target by conjugate gradients."""
+        if not len(target):
+            return target.astype(float)
+        x = start.astype(float)
+        r = target - self._analyse(self._synthesise(x))
+        p, square, top = r.copy(), float(r @ r), 0.0
+        limit = (_TOLERANCE * float(np.linalg.norm(target))) ** 2
+        for _ in range(10 * len(target) + 50):
+            if square <= limit:
+                return x
+            image = self._synthesise(p)
+            curvature, length = float(np.vdot(image, image)), float(p @ p)
+            top = max(top, curvature / length)
+            if curvature <= _SINGULAR * top * length:
+                break
+            step = square / curvature
+            x += step * p
+            r -= step * self._analyse(image)
+            before, square = square, float(r @ r)
+            p = r + square / before * p
+        else:
+            if square <= 1e6 * limit:
+                return x
+        raise SingularError(
+            f"the {len(target)} atoms that describe an image depend on each other: its code is not unique\n"
+            "    hint:     a larger threshold, or atoms that differ"
+        )

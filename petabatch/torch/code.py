@@ -1,0 +1,115 @@
+"""Codes of images as a function of torch, with gradients by images, dictionary and threshold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch.autograd.function import once_differentiable
+
+from petabatch.coding import encode
+from petabatch.torch.active_set import ActiveSet, Places
+
+
+class SparseCode(torch.autograd.Function):  # type: ignore[misc]  # torch may be missing
+    """The function behind `sparse_code`, with the arguments of `forward` in their order."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        images: torch.Tensor,
+        dictionary: torch.Tensor,
+        threshold: torch.Tensor | float,
+        stride: int,
+        signed: bool = False,
+        gap: float = 1e-4,
+        steps: int = 1000,
+        threads: int | None = None,
+    ) -> torch.Tensor:
+        """Return the codes of images; see `sparse_code`."""
+        pixels, atoms = (one.detach().cpu().double().numpy() for one in (images, dictionary))
+        penalty = float(threshold)
+        codes = encode(
+            pixels.astype(np.float32), atoms, penalty, stride=stride, axes="oihw", channels="first",
+            gap=gap, steps=steps, signed=signed, threads=threads, quiet=True,
+        )  # fmt: skip
+        patches, shown = np.moveaxis(atoms, 1, -1), np.moveaxis(pixels, 1, -1)
+        places = Places(shown.shape[1:], patches.shape[1:], stride)
+        found = np.zeros((len(shown), places.units[0] * places.units[1], len(atoms)))
+        ctx.places, ctx.features = places, len(atoms)
+        ctx.sets = [ActiveSet(image, patches, places, penalty) for image in shown]
+        for active, code, near in zip(ctx.sets, found, np.moveaxis(np.asarray(codes), 1, -1), strict=True):
+            active.find(near.reshape(code.shape).astype(float), signed)
+            code[active.at, active.feature] = active.code
+        given = images, dictionary, threshold
+        ctx.kinds = [_kind(one) if isinstance(one, torch.Tensor) else None for one in given]
+        return _first(found.reshape(len(found), *places.units, -1), ctx.kinds[0])
+
+    @staticmethod
+    @once_differentiable  # type: ignore[untyped-decorator]
+    def backward(ctx: Any, by_code: torch.Tensor) -> Any:
+        """Return the gradients by images, dictionary and threshold."""
+        given = np.moveaxis(by_code.detach().cpu().double().numpy(), 1, -1)
+        by_image, by_threshold = np.zeros((len(given), *ctx.places.shape)), 0.0
+        by_atoms = np.zeros((ctx.features, *ctx.places.patch))
+        for number, (active, own) in enumerate(zip(ctx.sets, given, strict=True)):
+            by_image[number], atoms, change = active.gradients(own.reshape(-1, own.shape[-1]))
+            by_atoms += atoms.reshape(by_atoms.shape)
+            by_threshold += change
+        images, dictionary, threshold = ctx.kinds
+        scalar = None if threshold is None else torch.full(threshold[0], by_threshold, **threshold[1])
+        return _first(by_image, images), _first(by_atoms, dictionary), scalar, *[None] * 5
+
+
+def sparse_code(
+    images: torch.Tensor,
+    dictionary: torch.Tensor,
+    threshold: torch.Tensor | float,
+    *,
+    stride: int,
+    signed: bool = False,
+    gap: float = 1e-4,
+    steps: int = 1000,
+    threads: int | None = None,
+) -> torch.Tensor:
+    """Return the codes A that minimise 0.5 |image - dictionary A|^2 + threshold |A|_1, differentiable.
+
+    Codes are computed by `petabatch.encode` to a duality gap, and made exact in float64 on their active set,
+    on which they are differentiated. Memory does not grow with steps.
+
+    Parameters
+    ----------
+    images
+        `[n, channels, ny, nx]`.
+    dictionary
+        `[features, channels, rows, columns]`, as the weights of a convolution.
+    threshold
+        The sparsity penalty, a number or a tensor of one.
+    stride, signed, gap, steps, threads
+        As for `petabatch.encode`.
+
+    Returns
+    -------
+    torch.Tensor
+        `[n, features, ny / stride, nx / stride]`, of the type and on the device of the images.
+
+    Raises
+    ------
+    SingularError
+        If atoms that describe an image depend on each other.
+    InputError, ArgumentError
+        As for `petabatch.encode`.
+    """
+    found: torch.Tensor = SparseCode.apply(images, dictionary, threshold, stride, signed, gap, steps, threads)
+    return found
+
+
+def _kind(tensor: torch.Tensor) -> tuple[Any, dict[str, Any]]:
+    """Return the shape of a tensor, and its type and device."""
+    return tensor.shape, {"dtype": tensor.dtype, "device": tensor.device}
+
+
+def _first(array: np.ndarray, kind: tuple[Any, dict[str, Any]]) -> torch.Tensor:
+    """Return an array `[n, y, x, channels]` as a tensor, channels first, of a type and on a device."""
+    return torch.as_tensor(np.ascontiguousarray(np.moveaxis(array, -1, 1)), **kind[1])
