@@ -35,7 +35,7 @@ from petabatch.storage.directory import RunDirectory
 from petabatch.storage.index import PAUSE, write_index
 from petabatch.storage.inputs import summary
 from petabatch.storage.provenance import collect
-from petabatch.storage.segment import announce, write_segment
+from petabatch.storage.segment import write_segment
 
 
 class RunSession:
@@ -77,8 +77,7 @@ class RunSession:
         )
         self.provenance["inputs"] = summary(directory)
         self._spent_before = {"all": before.get("seconds", 0.0), **before.get("times", {})}
-        # runs of earlier versions do not tell; they had made all steps in these seconds
-        self._timed_before = before.get("timed_steps", engine.step if "seconds" in before else 0)
+        self._timed_before = before.get("timed_steps", 0)
         self._waited_before = dict(comm.waited)
         self._rank_times: list[dict[str, float]] = []
         """The times of all ranks up to the last flush, on rank 0."""
@@ -289,8 +288,7 @@ class RunSession:
             self._rank_times = [times for _, times, _ in ranks]
             for _, _, failures in ranks:
                 self._report_failed(failures)
-            with self._writing():
-                announce(self.directory, (one for one, _, _ in ranks if one is not None))
+            self.directory.summaries.update(one for one, _, _ in ranks if one is not None)
             if status != "running" or time.monotonic() >= self._index_due:
                 self.index(status)
             else:

@@ -125,7 +125,7 @@ class Engine:
     def resume(self, step: int, arrays: Mapping[str, np.ndarray]) -> None:
         """Take over the state of a checkpoint made at the end of `step`; collective.
 
-        Raises NonFiniteError when it holds numbers that are not finite, as of an earlier version.
+        Raises NonFiniteError when it holds numbers that are not finite.
         """
         self.updates.reduction.settle()
         self.state.restore(arrays)

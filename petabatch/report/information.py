@@ -182,21 +182,15 @@ def _times(run: results.Results, running: bool | None, now: datetime | None) -> 
         since = (now or datetime.now(UTC)) - datetime.fromisoformat(about["updated"])
         written[-1] += f", {_duration(since.total_seconds())} ago"
     yield from field("dates (UTC)", "; ".join(written))
-    if "seconds" not in about:  # written by an earlier version
-        return
     seconds = float(about["seconds"])
     working = seconds - about["times"].get("kernels", 0.0)
     timed = about.get("timed_steps", 0 if run.status == "running" else reached)
     speed = timed * run.batch / working if working > 0 else 0.0
     duration = _duration(seconds)
-    # the steps before those of a run that started from another are the other's
-    partly = "timed_steps" in about and timed < reached and not settings.get("start_from")
-    if partly:
-        duration += f" for {timed} of {reached} steps; the time of the others is not known"
     if run.status == "running" and speed and "finished" not in about.get("points", {}):
         length = settings["steps"] or settings["displays"] * settings["display"]
         left = _duration((length - reached) * run.batch / speed)
-        duration += f"; about {left} left" if partly else f" so far, about {left} left"
+        duration += f" so far, about {left} left"
     yield from field("duration", duration)
     if speed:
         yield from field("mean speed", f"{speed:,.0f} slice·steps/s without loading kernels")

@@ -8,11 +8,11 @@ from pathlib import Path
 from petabatch.errors import RunDirectoryError
 
 RUN_FILE, PARTS, CHECKPOINTS = "run.h5", "parts", "checkpoints"
-RESOLVED, INPUTS = "params.json", "inputs.jsonl"
+RESOLVED, INPUTS = "params.json", "inputs.json"
 EQUATIONS = "equations.json"
 """What was derived of the equations of a network, where it has any."""
 DATA = "data"
-DESCRIPTION, MANIFEST = "run.json", "manifest.txt"
+DESCRIPTION = "run.json"
 POINTS, LEDGER, WAVE = "points", ".ledger", ".wave"
 """The folder of a sweep in waves, and the endings of files in it; see `storage.ledger`, `storage.wave`."""
 LOST = ".lost"
@@ -46,8 +46,7 @@ _FILES = {
     EQUATIONS,
     RUN_FILE,
     DESCRIPTION,
-    MANIFEST,
-    *map(temporary_name, (RESOLVED, INPUTS, RUN_FILE, DESCRIPTION, MANIFEST)),
+    *map(temporary_name, (RESOLVED, INPUTS, RUN_FILE, DESCRIPTION)),
 }
 _LOGS = re.compile(r"log(\.rank\d+)?\.txt|\.shared_[0-9a-f]+\.tmp")
 """Also what `storage.shared` leaves if it is killed."""
@@ -63,7 +62,7 @@ def lacking(path: Path) -> list[str]:
 
 def refuse_replacement(path: Path, force: bool) -> None:
     """Raise RunDirectoryError unless a run, and no one else, has written `path`, and `force` is given."""
-    run = path.is_dir() and (not any(path.iterdir()) or not lacking(path) or (path / MANIFEST).is_file())
+    run = path.is_dir() and (not any(path.iterdir()) or not lacking(path) or (path / INPUTS).is_file())
     if path.is_symlink() or not run:
         kind = "a directory" if path.is_dir() else "a file"
         raise RunDirectoryError(

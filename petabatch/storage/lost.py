@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from petabatch.errors import StorageError
-from petabatch.storage import manifest
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.files import LOST
 from petabatch.storage.segment import Segment
@@ -22,8 +21,7 @@ def lost_segments(directory: RunDirectory) -> list[Segment]:
 
 def give_up(directory: RunDirectory, segments: Iterable[Segment]) -> None:
     """Take segments out of a run; called by one process, which has claimed the directory."""
-    given_up = list(segments)
-    for segment in given_up:
+    for segment in segments:
         path, mark = directory.parts / segment.name, directory.parts / f"{segment.name}{LOST}"
         try:
             if path.exists():
@@ -33,7 +31,6 @@ def give_up(directory: RunDirectory, segments: Iterable[Segment]) -> None:
         except OSError as error:
             raise StorageError(f"{mark}: cannot be made: {error.strerror}") from error
         directory.summaries.pop(segment.name, None)
-    manifest.forget(directory.path, {segment.path for segment in given_up})
 
 
 def drop_lost(directory: RunDirectory, chosen: Callable[[Segment], bool]) -> None:

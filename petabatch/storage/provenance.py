@@ -21,7 +21,7 @@ from petabatch.version import __version__
 PROCESSOR = ("BLAS", "CPU", "CPU features", "kernels for")
 """Names of what differs between processors."""
 _COMPARED = ("libraries", "blas", "compiler")
-"""Attributes that say what determines the bits; runs of earlier versions lack the last."""
+"""Attributes that say what determines the bits."""
 _LIBRARIES = (
     "numpy",
     "scipy",

@@ -14,7 +14,6 @@ from typing import Any
 import h5py
 import numpy as np
 
-from petabatch.errors import DamagedError
 from petabatch.storage import seal
 from petabatch.storage.atomic import new_hdf5
 from petabatch.storage.files import POINTS, WAVE
@@ -91,6 +90,5 @@ def load(path: Path) -> SavedWave:
 
 
 def _opened(path: Path) -> Any:
-    if not seal.verify(path.parent, path.name):
-        raise DamagedError(f"{path}: this file is damaged: it has no checksum")
+    seal.assert_whole(path)
     return h5py.File(path, "r")

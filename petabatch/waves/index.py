@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from petabatch.network.slices import coordinate_of_failed
-from petabatch.storage import manifest
 from petabatch.storage.atomic import new_hdf5
 from petabatch.storage.description import Description, Status
 from petabatch.storage.directory import RunDirectory
@@ -59,7 +58,7 @@ def write_index(
     about = {
         **provenance,
         "points": {**counts, "why": why},
-        **({"run_id": directory.run_id} if directory.run_id else {}),
+        "run_id": directory.run_id,
     }
     described = Description(streams, about, len(places) * batch, status, experiment.files)
     replace(described, streams=(), batch=experiment.count * batch).save(directory)
@@ -82,7 +81,7 @@ def write_index(
         *experiment.coordinates(streams, finished.points.numbers[places]),
         _failed(finished, places, layout),
     )
-    with new_hdf5(directory.run_file, manifest.rename, directory.run_id) as (file, _):
+    with new_hdf5(directory.run_file, run_id=directory.run_id) as (file, _):
         row = _Row(0, experiment.base.length, steps)
         lay_out(file, [row], [], replace(described, coordinates=differing), values, times)
     return time.monotonic() - began

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from petabatch.assembly import assert_same_software, new_directory, reloaded
@@ -18,13 +16,12 @@ from petabatch.params import read
 from petabatch.results import open as open_results
 from petabatch.spec.load import Loaded, resolved
 from petabatch.stop_signals import StopFlag, watch
-from petabatch.storage import ledger, manifest
+from petabatch.storage import ledger
 from petabatch.storage.claim import Claim
 from petabatch.storage.description import Status, recorded_provenance
 from petabatch.storage.directory import RunDirectory
-from petabatch.storage.files import POINTS
+from petabatch.storage.files import POINTS, RESOLVED
 from petabatch.storage.inputs import compare, of_hosts
-from petabatch.storage.seal import new_run_id
 from petabatch.waves.choose import experiment
 from petabatch.waves.chunk import Chunk
 from petabatch.waves.experiment import Experiment
@@ -131,8 +128,6 @@ def resume(
     assert plan is not None
     team = Team.of(comm, plan.base, threads)
     plan.refuse_shortage(team)
-    if not directory.run_id:
-        directory = replace(directory, run_id=comm.broadcast(new_run_id()))
     with watch(_STOPPING[plan.what] if comm.rank == 0 and not quiet else "") as flag:
         return _compute(directory, plan, team, None, retry, quiet, flag, resumed=True)
 
@@ -182,7 +177,7 @@ def _go_on(directory: RunDirectory, loaded: Loaded, extend: bool) -> None:
             f"{directory.path}: this directory has another sweep\n"
             "    hint:     `petabatch run --extend` without --chunk makes the points that are new"
         )
-    manifest.write(directory.resolved, json.dumps(resolved(loaded.network), indent=1))
+    directory.write(RESOLVED, resolved(loaded.network))
 
 
 def join(path: Path, objects: Sequence[object] = ()) -> Counts:
@@ -198,8 +193,6 @@ def join(path: Path, objects: Sequence[object] = ()) -> Counts:
     comm = Serial()
     plan = experiment(loaded, comm, asked=True)
     assert plan is not None
-    if not directory.run_id:
-        directory = replace(directory, run_id=new_run_id())
     before = recorded_provenance(directory) or {}
     finished = Finished(ledgers_of(directory, plan), plan.points(), plan.base_value)
     counts = finished.counts(plan.what)

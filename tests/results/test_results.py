@@ -185,7 +185,6 @@ def test_reading_never_imports_the_simulator() -> None:
         "petabatch.storage.damaged",
         "petabatch.storage.files",
         "petabatch.storage.gaps",
-        "petabatch.storage.manifest",
         "petabatch.storage.seal",
         "petabatch.storage.simulator_state",
         "petabatch.storage.sink",
