@@ -22,6 +22,7 @@ from petabatch import (
     simulation,
 )
 from petabatch.engine.assembly import Assembly
+from petabatch.engine.driver import drive
 from petabatch.errors import StoppedEarly
 from petabatch.results import open as open_results
 from petabatch.spec.network import Network
@@ -41,7 +42,7 @@ def state(network: Network, **run: Any) -> dict[str, np.ndarray]:
     wanted = network.model_copy(update={"run": network.run.model_copy(update=run)})
     engine = Assembly.of(wanted, threads=2).engine()
     engine.start()
-    for step in engine.run():
+    for step in drive(engine):
         if step % engine.plan.flush == 0:
             engine.flushed()
     engine.collect()

@@ -10,6 +10,7 @@ from contextlib import closing, contextmanager
 
 import numpy as np
 
+from petabatch.engine.driver import At, Hook, always, drive
 from petabatch.engine.engine import WAITING, Engine
 from petabatch.engine.evaluation import Evaluation
 from petabatch.engine.events import events_of_all
@@ -125,11 +126,8 @@ class RunSession:
                 engine.state.hi - 1,
             )
             log.info("%s in %s", f"resumed at step {first}" if first else "started", self.directory.path)
-            for step in engine.run():
-                if self.evaluation is not None:
-                    self.evaluation.record(step)
-                progress.update(step, self._latest("total"), self._latest("fraction"))
-                self._at_sync_event(step, flag)
+            for _ in drive(engine, *self._hooks(flag, progress)):
+                pass
             self._finish("done")
             self._report_convergence()
             self.comm.barrier()  # the index is complete before any rank opens it
@@ -208,23 +206,37 @@ class RunSession:
             record["rank_times"] = {n: [round(one.get(n, 0.0), 3) for one in self._rank_times] for n in now}
         return record
 
-    def _at_sync_event(self, step: int, flag: StopFlag) -> None:
-        """Flush, write a checkpoint or stop, as is due after `step`; collective."""
+    def _hooks(self, flag: StopFlag, progress: Progress) -> Iterator[Hook]:
+        """Yield what is done at sync events; all are collective. After the last step, `_finish` is."""
         plan = self.engine.plan
-        last = step == plan.length
-        stop = 0 if last else self.comm.any(flag.received or self._out_of_time())
-        save = bool(plan.checkpoint and step % plan.checkpoint == 0)
-        if stop:
+
+        def report(step: int) -> None:
+            progress.update(step, self._latest("total"), self._latest("fraction"))
+
+        def stops(step: int) -> bool:
+            asked = flag.received or self._out_of_time()
+            return step < plan.length and bool(self.comm.any(asked))
+
+        def stop(step: int) -> None:
             self._finish("stopped")
             raise StoppedEarly(
                 f"stopped at step {step} of {plan.length}\n"
                 f"    hint:     petabatch resume {self.directory.path}",
                 self.comm.rank,
             )
-        if not last and (save or step % plan.flush == 0):
-            self._flush("running")
-            if save:
-                self.checkpoint()
+
+        def saves(step: int) -> bool:
+            return step < plan.length and plan.checkpoint > 0 and step % plan.checkpoint == 0
+
+        def flushes(step: int) -> bool:
+            return saves(step) or (step < plan.length and step % plan.flush == 0)
+
+        if self.evaluation is not None:
+            yield self.evaluation
+        yield At(always, report)
+        yield At(stops, stop)
+        yield At(flushes, lambda step: self._flush("running"))
+        yield At(saves, lambda step: self.checkpoint())
 
     @property
     def _tolerance(self) -> float:

@@ -1,4 +1,4 @@
-"""The engine of a rank: the only loop over sync events, to which lanes run and at which slices meet.
+"""The engine of a rank: lanes that run to the next sync event, at which slices meet.
 
 for each block up to the next sync event:
     every lane, on a thread:
@@ -10,7 +10,7 @@ for each block up to the next sync event:
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Executor
 from contextlib import closing, contextmanager
 
@@ -181,12 +181,9 @@ class Engine:
         within = self.step % self.plan.graph.network.run.display and self.step < self.plan.length
         return self.state.saved() | (self.state.kept() if within else {})
 
-    def run(self) -> Generator[int, None, None]:
-        """Run to the end, yielding the number of steps made at every sync event."""
-        with self.running():
-            while self.step < self.plan.length:
-                self.advance(self.plan.next_sync(self.step))
-                yield self.step
+    def next_sync(self) -> int:
+        """Return the next step at whose end slices meet."""
+        return self.plan.next_sync(self.step)
 
     @contextmanager
     def running(self) -> Iterator[Executor]:

@@ -17,11 +17,13 @@ from queue import Empty, SimpleQueue
 
 import numpy as np
 
+from petabatch.engine.driver import At, Driver
 from petabatch.engine.engine import Engine
 from petabatch.engine.failure import OF_A_SLICE, Failure
 from petabatch.engine.group import Group
 from petabatch.engine.recorder import Record
 from petabatch.engine.start import Start
+from petabatch.network.plan import Plan
 
 WAITING = "waiting for slices"
 """Activity of a slot that has none."""
@@ -46,6 +48,22 @@ class Made:
 
 class Stopped(Exception):
     """Slices under way were left because the run is to stop."""
+
+
+class _Turn:
+    """Slices in a slot, from their step 0 on."""
+
+    def __init__(self, group: Group, plan: Plan) -> None:
+        self._group, self._plan, self.step = group, plan, 0
+
+    def next_sync(self) -> int:
+        """Return the next step at whose end slices of a run meet."""
+        return self._plan.next_sync(self.step)
+
+    def advance(self, stop: int) -> None:
+        """Make the steps up to `stop`."""
+        self._group.run(self.step, stop)
+        self.step = stop
 
 
 class Pool:
@@ -212,15 +230,18 @@ class Pool:
         columns = [one.of(group.lanes) for one in engine.recorder.take(plan.length) if one.stream.batched]
         for one in columns:
             one.values[...] = 0
+
+        def stop(step: int) -> None:
+            if self._stops(slot):
+                raise Stopped
+
         with engine.backend.holding(group.lanes):
             group.record(0)
-            step = 0
-            while step < plan.length:
-                if self._stops(slot):
-                    raise Stopped
-                last = plan.next_sync(step)
-                group.run(step, last)
-                step = last
+            stop(0)
+            for _ in Driver(_Turn(group, plan), At(lambda step: step < plan.length, stop)).advance(
+                plan.length
+            ):
+                pass
         engine.recorder.close()
         mine = [Record(one.stream, one.steps, one.values.copy()) for one in columns]
         records = engine.features.records(mine, slot.start)

@@ -60,3 +60,25 @@ class Callbacks:
     def due(self, step: int) -> list[Callback]:
         """Return those that are called at the end of `step`."""
         return [one for one in self.all if one.next(step - 1) == step]
+
+
+@dataclass(frozen=True)
+class Calls:
+    """The hook that calls them."""
+
+    callbacks: Callbacks
+    call: Callable[[Callable[..., Any]], None]
+    """Calls one of the functions."""
+
+    def next(self, step: int) -> int | None:
+        """Return the first step after `step` at whose end a function is called."""
+        return self.callbacks.next(step)
+
+    def due(self, step: int) -> bool:
+        """Return whether a function is called at the end of `step`."""
+        return bool(self.callbacks.due(step))
+
+    def at(self, step: int) -> None:
+        """Call the functions in their order."""
+        for one in self.callbacks.due(step):
+            self.call(one.function)

@@ -64,8 +64,8 @@ class Running:
         """The last step that was made."""
         return self.engine.step
 
-    def next_stop(self) -> int:
-        """Return the next step at whose end slices meet in any case."""
+    def next_sync(self) -> int:
+        """Return the next step at whose end slices meet, or before which a live source is asked."""
         begin, sync = self._sync
         if not begin <= self.step < sync:
             sync = self.engine.plan.next_sync(self.step)
@@ -75,7 +75,7 @@ class Running:
         return min([sync, *(change - 1 for change in changes if change is not None)])
 
     def advance(self, stop: int) -> None:
-        """Make the steps up to `stop`, at most `next_stop`; collective.
+        """Make the steps up to `stop`, at most `next_sync`; collective.
 
         After an error, on whichever rank, none is made on any.
         """
@@ -96,8 +96,8 @@ class Running:
                 with self.all_ranks_raise():
                     engine.advance_lanes(stop)
                 engine.meet(stop)
-            if self._evaluation is not None:
-                self._evaluation.record(stop)
+            if self._evaluation is not None and self._evaluation.due(stop):
+                self._evaluation.at(stop)
         except BaseException:
             if undo is not None:
                 undo.back_to(first)

@@ -15,6 +15,7 @@ import numpy as np
 from petabatch.arguments import checked, whole_number
 from petabatch.arrays import Channels
 from petabatch.assembly import assert_same_software, reloaded
+from petabatch.engine.driver import At, Driver, always
 from petabatch.engine.engine import Engine
 from petabatch.engine.images import Instead, log_notes
 from petabatch.errors import ArgumentError, PetabatchError, unknown
@@ -25,7 +26,7 @@ from petabatch.params import given
 from petabatch.progress import Progress
 from petabatch.results.in_memory import ResultsInMemory
 from petabatch.simulator import file
-from petabatch.simulator.callbacks import Callbacks, callback
+from petabatch.simulator.callbacks import Callbacks, Calls, callback
 from petabatch.simulator.interrupts import Interrupts
 from petabatch.simulator.opened import Opened
 from petabatch.simulator.parts import Part, named, part, parts
@@ -330,15 +331,18 @@ class Simulator:
 
     def _advance(self, until: int, progress: Progress | None = None) -> None:
         with self._using(), Interrupts(self._comm) as interrupts:
-            while self.n_steps < until:
-                stops = [until, self._live.next_stop(), self._callbacks.next(self.n_steps)]
-                self._live.advance(min(stop for stop in stops if stop is not None))
+
+            def report(step: int) -> None:
                 interrupts.answer()
                 if progress is not None:
-                    progress.update(self.n_steps, self._latest("total"), self._latest("fraction"))
-                for one in self._callbacks.due(self.n_steps):
-                    with self._live.all_ranks_raise(), interrupts.at_once():
-                        one.function(self)
+                    progress.update(step, self._latest("total"), self._latest("fraction"))
+
+            def call(function: Callable[[Simulator], Any]) -> None:
+                with self._live.all_ranks_raise(), interrupts.at_once():
+                    function(self)
+
+            for _ in Driver(self._live, At(always, report), Calls(self._callbacks, call)).advance(until):
+                pass
 
     def _latest(self, quantity: str) -> tuple[str, float] | None:
         """Return a probe and the latest value of its quantity, averaged over the slices of this rank.

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from petabatch import in_memory, results, session
+from petabatch.engine.driver import drive
 from petabatch.engine.engine import Engine
 from petabatch.engine.evaluation import Evaluation
 from petabatch.errors import ParamsError
@@ -92,7 +93,7 @@ def test_repeated_evaluations_of_the_same_weights_are_the_same(kernel: Any) -> N
     engine = Engine(schedule(build(network)), Serial(), 2)
     engine.start()
     evaluation, found = Evaluation(engine), []
-    for step in engine.run():
+    for step in drive(engine):
         evaluation.record(step)
         records = engine.recorder.take(step)
         found += [r.values for r in records if r.stream.path == "probes/evaluate/energy_total"]
