@@ -182,6 +182,8 @@ def _times(run: results.Results, running: bool | None, now: datetime | None) -> 
         since = (now or datetime.now(UTC)) - datetime.fromisoformat(about["updated"])
         written[-1] += f", {_duration(since.total_seconds())} ago"
     yield from field("dates (UTC)", "; ".join(written))
+    if "seconds" not in about:  # joined from chunks
+        return
     seconds = float(about["seconds"])
     working = seconds - about["times"].get("kernels", 0.0)
     timed = about.get("timed_steps", 0 if run.status == "running" else reached)

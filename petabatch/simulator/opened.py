@@ -48,6 +48,19 @@ class Opened:
         return self._running
 
     @property
+    def step(self) -> int:
+        """The last step that was made."""
+        return self.running.step
+
+    def next_sync(self) -> int:
+        """Return the next step at whose end slices meet, or before which a live source is asked."""
+        return self.running.next_sync()
+
+    def advance(self, stop: int) -> None:
+        """Make the steps up to `stop`, at most `next_sync`; collective."""
+        self.running.advance(stop)
+
+    @property
     def is_open(self) -> bool:
         """Whether `close` has not been called."""
         return self._running is not None

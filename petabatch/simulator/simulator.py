@@ -341,7 +341,7 @@ class Simulator:
                 with self._live.all_ranks_raise(), interrupts.at_once():
                     function(self)
 
-            for _ in Driver(self._live, At(always, report), Calls(self._callbacks, call)).advance(until):
+            for _ in Driver(self._opened, At(always, report), Calls(self._callbacks, call)).advance(until):
                 pass
 
     def _latest(self, quantity: str) -> tuple[str, float] | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -37,6 +38,9 @@ from petabatch.storage.files import (
 )
 from petabatch.storage.seal import new_run_id, recorded_run_id, sealed_json
 from petabatch.storage.simulator_state import refuse_state
+
+_ARRAYS = re.compile(r"in memory: [^\"]*, sha256 ([0-9a-f]{16})")
+"""What stands in `params.json` for an array of `DATA`."""
 
 
 @dataclass(frozen=True)
@@ -232,12 +236,11 @@ class RunDirectory:
     def initial_files(self) -> list[str]:
         """Return the names of the files with which the run started, and which it needs to be resumed."""
         derived = [EQUATIONS] if self.equations.is_file() else []
-        return [
-            RESOLVED,
-            INPUTS,
-            *derived,
-            *sorted(f"{DATA}/{file.name}" for file in self.data.glob("*.npy")),
-        ]
+        arrays = {file.name for file in self.data.glob("*.npy")}
+        with suppress(OSError):  # those that are missing
+            text = self.resolved.read_text(encoding="utf-8", errors="replace")
+            arrays |= {f"{digest}.npy" for digest in _ARRAYS.findall(text)}
+        return [RESOLVED, INPUTS, *derived, *(f"{DATA}/{name}" for name in sorted(arrays))]
 
     def verify(self) -> None:
         """Raise DamagedError if a file that a resumed run needs is not as it was written.

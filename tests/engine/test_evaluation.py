@@ -94,7 +94,8 @@ def test_repeated_evaluations_of_the_same_weights_are_the_same(kernel: Any) -> N
     engine.start()
     evaluation, found = Evaluation(engine), []
     for step in drive(engine):
-        evaluation.record(step)
+        if evaluation.due(step):
+            evaluation.at(step)
         records = engine.recorder.take(step)
         found += [r.values for r in records if r.stream.path == "probes/evaluate/energy_total"]
     assert found[-1].shape == (4, 2)
@@ -106,7 +107,7 @@ def test_repeated_evaluations_of_the_same_weights_are_the_same(kernel: Any) -> N
 def test_evaluations_are_progress_for_the_watchdog(evaluated: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     workers: list[watchdog.Worker] = []
     made: dict[int, int] = {}
-    record = Evaluation.record
+    at = Evaluation.at
 
     @contextmanager
     def watched(comm: Comm, worker: watchdog.Worker, limit: float) -> Iterator[None]:
@@ -115,11 +116,11 @@ def test_evaluations_are_progress_for_the_watchdog(evaluated: Path, monkeypatch:
 
     def recorded(self: Evaluation, step: int) -> None:
         before = workers[0].progress
-        record(self, step)
+        at(self, step)
         made[step] = workers[0].progress - before
 
     monkeypatch.setattr(session, "watched", watched)
-    monkeypatch.setattr(Evaluation, "record", recorded)
+    monkeypatch.setattr(Evaluation, "at", recorded)
     alone(evaluated, "watched")
     assert all(made[step] >= 20 for step in (20, 40, 60)), made
 

@@ -157,7 +157,7 @@ def test_a_python_file_is_not_run_again(
     with pytest.raises(StoppedEarly):
         simulation.resume(folder / "out", quiet=True)
     next((folder / "out" / "data").iterdir()).unlink()
-    with pytest.raises(DamagedError, match=r"data/\w+.npy: cannot be read"):
+    with pytest.raises(DamagedError, match=r"data/\w+.npy: this file is missing"):
         simulation.resume(folder / "out", quiet=True)
 
 
