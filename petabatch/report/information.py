@@ -20,7 +20,7 @@ from petabatch.storage.damaged import naming_damage
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.files import PARTS, RUN_FILE
 from petabatch.storage.gaps import steps_text
-from petabatch.storage.ledger import files_of, read
+from petabatch.storage.points import PointsFiles
 from petabatch.storage.verify import file_states
 from petabatch.storage.wave import waves_of
 
@@ -66,7 +66,7 @@ def describe(path: Path, now: datetime | None = None) -> str:
         try:
             with naming_damage(directory.run_file), results.open(directory.run_file) as run:
                 lines += _run(run, claimed(directory.path), now)
-                lines += _ledger(run, directory)
+                lines += _unindexed(run, directory)
                 recorded = list(_recorded(run))
                 known = " ".join(wrong)
                 wrong += [f"{name} is missing" for name in _missing(run) if name not in known]
@@ -88,12 +88,12 @@ def _unjoined(directory: RunDirectory) -> str:
 
 
 def _rows(directory: RunDirectory) -> int:
-    """Return how many finished points the ledger of a sweep has."""
-    return sum(len(rows) for file in files_of(directory.path) if (one := read(file)) for rows in one.rows)
+    """Return how many finished points the files of a sweep have."""
+    return sum(len(one.values) for one in PointsFiles(directory).read())
 
 
-def _ledger(run: results.Results, directory: RunDirectory) -> Iterator[str]:
-    """Yield how many points the ledger of a sweep has that is not finished, and `run.h5` lacks."""
+def _unindexed(run: results.Results, directory: RunDirectory) -> Iterator[str]:
+    """Yield how many points of a sweep that is not finished `run.h5` lacks."""
     points = run.attributes.get("points", {})
     if "finished" not in points or run.status == "done":
         return
@@ -102,7 +102,7 @@ def _ledger(run: results.Results, directory: RunDirectory) -> Iterator[str]:
         what = "slices" if run.params["run"].get("pool") else "points"
         text = f"{rows:,} {what} are finished, {rows - known:,} of them not in run.h5"
         hint = f"`petabatch join {directory.path}` adds them"
-        yield from field("ledger", f"{text}; {hint}")
+        yield from field("points", f"{text}; {hint}")
 
 
 def ended(path: Path) -> bool:

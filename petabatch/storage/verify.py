@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from petabatch.errors import DamagedError, StorageError
-from petabatch.storage import ledger, seal
+from petabatch.storage import points, seal
 from petabatch.storage.checkpoint import checkpoint_heads, checkpoint_steps, parts_of, step_of
 from petabatch.storage.checkpoint_part import verify as verify_part
 from petabatch.storage.claim import claimed
@@ -30,6 +30,7 @@ from petabatch.storage.rows import (
     missing_steps,
 )
 from petabatch.storage.segment import Segment
+from petabatch.storage.wave import waves_of
 
 
 @dataclass(frozen=True)
@@ -82,10 +83,14 @@ def file_states(directory: RunDirectory, limit: float = math.inf) -> Iterator[Fi
             for part in parts_of(head):
                 check = partial(verify_part, head, part)
                 yield from state(f"{CHECKPOINTS}/{part.name}", check, step, needed_by=head)
-    for file in ledger.files_of(root):
-        yield from state(f"{POINTS}/{file.name}", partial(_check_ledger, file))
+    for path in waves_of(root):
+        yield from state(f"{CHECKPOINTS}/{path.name}", partial(_check_wave, path))
+    for file in points.names_of(root):
+        yield from state(f"{POINTS}/{file}", partial(_check_points, directory, file))
+    for path in sorted((root / POINTS).glob(f"*{LOST}")):
+        yield FileState(f"{POINTS}/{path.name}", "lost")
     if directory.in_waves:
-        return  # its points are no segments
+        return  # it has no segments of steps
     described = root / DESCRIPTION
     for segment in expected_segments(directory):
         check = partial(check_segment, directory, segment)
@@ -151,8 +156,12 @@ def _check_head(head: Path, contents: bool) -> None:
     parts_of(head)
 
 
-def _check_ledger(file: Path, contents: bool) -> None:
-    ledger.read(file)
+def _check_wave(path: Path, contents: bool) -> None:
+    seal.assert_whole(path)
+
+
+def _check_points(directory: RunDirectory, name: points.Name, contents: bool) -> None:
+    points.read(directory, name)
 
 
 def repair(directory: RunDirectory) -> list[tuple[str, str]]:

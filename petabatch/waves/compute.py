@@ -22,7 +22,7 @@ from petabatch.kernels.cuda.device import Device
 from petabatch.network.plan import Plan, multiply_adds
 from petabatch.one_batch import note_of
 from petabatch.spec.load import Loaded
-from petabatch.storage.ledger import FAILED, VALUES, Layout
+from petabatch.storage.points import FAILED, VALUES, Layout
 from petabatch.storage.wave import SavedWave
 from petabatch.waves.checkpoints import WaveCheckpoints
 from petabatch.waves.finished import Points

@@ -1,4 +1,4 @@
-"""`run.h5` over a ledger: the finished points, in the order of the sweep or the batch."""
+"""`run.h5` of a sweep in waves: the finished points, in the order of the sweep or the batch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from petabatch.storage.atomic import new_hdf5
 from petabatch.storage.description import Description, Status
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.layout import lay_out
-from petabatch.storage.ledger import Layout
+from petabatch.storage.points import Layout
 from petabatch.variable import Coordinate, Stream
 from petabatch.waves.experiment import Experiment
 from petabatch.waves.finished import Finished
@@ -48,7 +48,7 @@ def write_index(
     began = time.monotonic()
     layout, batch = experiment.layout, experiment.layout.batch
     places = np.flatnonzero(finished.found >= 0)
-    common = next((ledger.common for ledger in finished.ledgers if ledger.common), {})
+    common = next((found for file in finished.files if (found := file.common)), {})
     known = (table for table in layout.streams if table["batched"] or table["path"] in common)
     streams = tuple(_stream(table, len(places) * batch) for table in known)
     failed = int(finished.failed.sum())

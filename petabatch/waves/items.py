@@ -15,7 +15,7 @@ from petabatch.parallel.comm import Comm
 from petabatch.parallel.cores import lane_threads
 from petabatch.report.memory import refuse_shortage
 from petabatch.spec.load import Loaded
-from petabatch.storage.ledger import Layout
+from petabatch.storage.points import Layout
 from petabatch.variable import Coordinate, Stream
 from petabatch.waves.checkpoints import WaveCheckpoints
 from petabatch.waves.compute import Wave, failed, layout_of, taken
@@ -26,7 +26,7 @@ from petabatch.waves.queue import Parts
 from petabatch.waves.team import Team
 
 SLICE = "slice"
-"""What stands in the ledger in place of a key path."""
+"""What stands in segments of points in place of a key path."""
 
 
 @dataclass(frozen=True)

@@ -16,18 +16,18 @@ from petabatch.params import read
 from petabatch.results import open as open_results
 from petabatch.spec.load import Loaded, resolved
 from petabatch.stop_signals import StopFlag, watch
-from petabatch.storage import ledger
 from petabatch.storage.claim import Claim
 from petabatch.storage.description import Status, recorded_provenance
 from petabatch.storage.directory import RunDirectory
-from petabatch.storage.files import POINTS, RESOLVED
+from petabatch.storage.files import RESOLVED
 from petabatch.storage.inputs import compare, of_hosts
+from petabatch.storage.points import PointsFiles, lose_damaged
 from petabatch.waves.choose import experiment
 from petabatch.waves.chunk import Chunk
 from petabatch.waves.experiment import Experiment
 from petabatch.waves.finished import Counts, Finished
 from petabatch.waves.index import write_index
-from petabatch.waves.session import WavesSession, ledgers_of, provenance, same_network
+from petabatch.waves.session import WavesSession, points_of, provenance, same_network
 from petabatch.waves.team import Team
 
 _STOPPING = {
@@ -143,7 +143,7 @@ def _compute(
             "", f"all {plan.what}s are finished", hint=f"--retry-failed makes failed ones again{more}"
         )
         raise AlreadyDone(problem.render(str(directory.path)))
-    log_file = directory.log if chunk is None else session.path.with_suffix(".txt")
+    log_file = directory.log if chunk is None else session.log
     with to_file(log_file, comm.rank if chunk is None else team.group.rank):
         session.run(flag, quiet)
         failed: int = sum(comm.broadcast(comm.gather(session.failed)))
@@ -194,7 +194,8 @@ def join(path: Path, objects: Sequence[object] = ()) -> Counts:
     plan = experiment(loaded, comm, asked=True)
     assert plan is not None
     before = recorded_provenance(directory) or {}
-    finished = Finished(ledgers_of(directory, plan), plan.points(), plan.base_value)
+    files = points_of(PointsFiles(directory), directory, plan)
+    finished = Finished(files, plan.points(), plan.base_value)
     counts = finished.counts(plan.what)
     status: Status = "done" if counts.finished + counts.failed == counts.all else "stopped"
     write_index(directory, plan, finished, provenance(directory, loaded, comm, before), status)
@@ -202,11 +203,7 @@ def join(path: Path, objects: Sequence[object] = ()) -> Counts:
 
 
 def repair(directory: RunDirectory) -> list[tuple[str, str]]:
-    """Take damaged points out of a ledger, and write `run.h5` again; return what was done, with each file."""
-    done = [
-        ("repaired", f"{POINTS}/{path.name}")
-        for path in ledger.files_of(directory.path)
-        if ledger.repair(path)
-    ]
+    """Take damaged files of points out of a run, and rebuild `run.h5`; return what was done, and to what."""
+    done = [("lost", name) for name in lose_damaged(directory)]
     join(directory.path)
     return [*done, ("rebuilt", directory.run_file.name)]
