@@ -21,9 +21,8 @@ from petabatch.errors import StoppedEarly
 from petabatch.logs import log
 from petabatch.network.slices import coordinates
 from petabatch.network.until import GAP
-from petabatch.parallel.blocking_io import BlockingIO
 from petabatch.parallel.comm import Comm
-from petabatch.parallel.watchdog import watched
+from petabatch.parallel.watchdog import Watch
 from petabatch.progress import Progress
 from petabatch.spec.duration import seconds
 from petabatch.spec.load import Loaded, resolved
@@ -85,28 +84,13 @@ class RunSession:
         for failures in comm.gather(engine.failures) or ():  # of slices that have no first image
             self._report_failed(failures)
 
-    @property
-    def blocking_io(self) -> BlockingIO:
-        """The blocking operations that this rank is inside of."""
-        return self.engine.blocking_io
-
-    @property
-    def progress(self) -> int:
-        """A number that grows with the progress of any lane, evaluations included."""
-        return self.engine.progress + (0 if self.evaluation is None else self.evaluation.progress)
-
-    @property
-    def warming_up(self) -> bool:
-        """Whether it has not yet reached the first sync event."""
-        return self.engine.warming_up
-
     def run(self, quiet: bool, flag: StopFlag) -> None:
         """Run to the end; raise StoppedEarly, with a checkpoint written, on a signal or a time limit."""
         engine, network = self.engine, self.loaded.network
         first = engine.step
         with (
             closing(self),
-            watched(self.comm, self, seconds(network.run.stuck_after)),  # before anything is compiled
+            Watch(self.comm, seconds(network.run.stuck_after)) as watch,  # before anything is compiled
             Progress(
                 first,
                 engine.plan.length,
@@ -126,7 +110,7 @@ class RunSession:
                 engine.state.hi - 1,
             )
             log.info("%s in %s", f"resumed at step {first}" if first else "started", self.directory.path)
-            for _ in drive(engine, *self._hooks(flag, progress)):
+            for _ in drive(engine, *self._hooks(flag, progress), watch=watch):
                 pass
             self._finish("done")
             self._report_convergence()

@@ -6,12 +6,15 @@ is done between two calls of an engine is a hook, so that what one of them can d
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import nullcontext
 from typing import Protocol
 
 from petabatch.engine.engine import Engine
 from petabatch.engine.recorder import Record
+from petabatch.parallel.blocking_io import BlockingIO
+from petabatch.parallel.watchdog import Watch
 
 
 class Driven(Protocol):
@@ -21,6 +24,18 @@ class Driven(Protocol):
     def step(self) -> int:
         """Number of steps made."""
 
+    @property
+    def blocking_io(self) -> BlockingIO:
+        """The blocking operations that it is inside of, for hang detection."""
+
+    @property
+    def progress(self) -> int:
+        """A number that grows with the progress of any slice, for hang detection."""
+
+    @property
+    def warming_up(self) -> bool:
+        """Whether it has not yet reached its first sync event."""
+
     def next_sync(self) -> int:
         """Return the next step at whose end slices meet."""
 
@@ -28,28 +43,40 @@ class Driven(Protocol):
         """Make the steps up to `stop`, at most the next sync event."""
 
 
-class Hook(Protocol):
+class Hook(ABC):
     """What is done at the end of some steps, such as a checkpoint; hooks are called in their order."""
 
-    def next(self, step: int, /) -> int | None:
-        """Return the first step after `step` that is to be a sync event for it; None where it needs none."""
+    @property
+    def progress(self) -> int:
+        """A number that grows while it works long, for hang detection."""
+        return 0
 
-    def due(self, step: int, /) -> bool:
+    def next(self, step: int) -> int | None:
+        """Return the first step after `step` that is to be a sync event for it; None where it needs none."""
+        return None
+
+    @abstractmethod
+    def due(self, step: int) -> bool:
         """Return whether it is called at the sync event at the end of `step`."""
 
-    def at(self, step: int, /) -> object:
+    @abstractmethod
+    def at(self, step: int) -> None:
         """Do it; what it raises ends the run."""
 
 
-@dataclass(frozen=True)
-class At:
-    """A hook of two functions, for sync events that there are anyway."""
+class At(Hook):
+    """A hook of two functions: when it is due, and what is done."""
 
-    due: Callable[[int], bool]
-    at: Callable[[int], object]
+    def __init__(self, due: Callable[[int], bool], do: Callable[[int], object]) -> None:
+        self._due, self._do = due, do
 
-    def next(self, step: int, /) -> None:
-        """Return None: it needs no sync event of its own."""
+    def due(self, step: int) -> bool:
+        """Return whether it is called at the sync event at the end of `step`."""
+        return self._due(step)
+
+    def at(self, step: int) -> None:
+        """Do it."""
+        self._do(step)
 
 
 def always(step: int) -> bool:
@@ -70,10 +97,25 @@ class Sink(Protocol):
 
 
 class Driver:
-    """Advances an engine, or what is like one, from sync event to sync event."""
+    """Advances an engine, or what is like one, from sync event to sync event; what hang detection watches."""
 
     def __init__(self, driven: Driven, *hooks: Hook) -> None:
         self._driven, self._hooks = driven, hooks
+
+    @property
+    def blocking_io(self) -> BlockingIO:
+        """The blocking operations that this process is inside of."""
+        return self._driven.blocking_io
+
+    @property
+    def progress(self) -> int:
+        """A number that grows with the progress of any slice, and of hooks that work long."""
+        return self._driven.progress + sum(hook.progress for hook in self._hooks)
+
+    @property
+    def warming_up(self) -> bool:
+        """Whether it has not yet reached its first sync event."""
+        return self._driven.warming_up
 
     def advance(self, until: int) -> Iterator[int]:
         """Make the steps up to `until`, yielding the number of steps made after each sync event.
@@ -93,7 +135,8 @@ class Driver:
             yield stop
 
 
-def drive(engine: Engine, *hooks: Hook) -> Generator[int]:
+def drive(engine: Engine, *hooks: Hook, watch: Watch | None = None) -> Generator[int]:
     """Run an engine to its end, yielding the number of steps made after each sync event."""
-    with engine.running():
-        yield from Driver(engine, *hooks).advance(engine.plan.length)
+    driver = Driver(engine, *hooks)
+    with nullcontext() if watch is None else watch.on(driver), engine.running():
+        yield from driver.advance(engine.plan.length)

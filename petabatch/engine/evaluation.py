@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from petabatch.engine.assembly import beside
-from petabatch.engine.driver import drive
+from petabatch.engine.driver import Hook, drive
 from petabatch.engine.engine import Engine
 from petabatch.engine.failure import Failure
 from petabatch.logs import log
@@ -14,7 +14,7 @@ from petabatch.network.evaluation import NAME, held_out, naming_evaluate, quanti
 from petabatch.network.plan import schedule
 
 
-class Evaluation:
+class Evaluation(Hook):
     """Evaluates the weights of an engine, whose state it only reads; a hook of its driver."""
 
     def __init__(self, engine: Engine) -> None:
@@ -33,9 +33,6 @@ class Evaluation:
     def progress(self) -> int:
         """A number that grows with the progress of an evaluation."""
         return self._coded + self._coder.progress
-
-    def next(self, step: int) -> None:
-        """Return None: the plan has sync events for it."""
 
     def due(self, step: int) -> bool:
         """Return whether weights are evaluated at the end of `step`."""

@@ -23,7 +23,6 @@ from petabatch.engine.failure import OF_A_SLICE, Failure
 from petabatch.engine.group import Group
 from petabatch.engine.recorder import Record
 from petabatch.engine.start import Start
-from petabatch.network.plan import Plan
 
 WAITING = "waiting for slices"
 """Activity of a slot that has none."""
@@ -51,10 +50,13 @@ class Stopped(Exception):
 
 
 class _Turn:
-    """Slices in a slot, from their step 0 on."""
+    """Slices in a slot, from their step 0 on; the pool is watched for all of them."""
 
-    def __init__(self, group: Group, plan: Plan) -> None:
-        self._group, self._plan, self.step = group, plan, 0
+    progress, warming_up = 0, False
+
+    def __init__(self, group: Group, pool: Pool) -> None:
+        self._group, self._pool, self._plan, self.step = group, pool, pool.plan, 0
+        self.blocking_io = pool.blocking_io
 
     def next_sync(self) -> int:
         """Return the next step at whose end slices of a run meet."""
@@ -63,6 +65,7 @@ class _Turn:
     def advance(self, stop: int) -> None:
         """Make the steps up to `stop`."""
         self._group.run(self.step, stop)
+        self._pool.progress += stop - self.step
         self.step = stop
 
 
@@ -72,9 +75,16 @@ class Pool:
     def __init__(self, engine: Engine, size: int) -> None:
         """Make slots of `size` slices; the engine has as many slices as all of them, in its initial state."""
         self._engine, self._stopping = engine, threading.Event()
+        self.plan, self.blocking_io, self.progress = engine.plan, engine.blocking_io, 0
+        """For hang detection; a count that a slot misses does not matter."""
         self._shared: Sequence[Record] = ()
         self._slots = engine.backend.slots(size)
         self._size, self._group = size, engine.features.group
+
+    @property
+    def warming_up(self) -> bool:
+        """Whether no slice has yet reached its first sync event."""
+        return self.progress == 0
 
     def run(
         self, waiting: Iterator[Sequence[int]], stopped: Callable[[], bool] = lambda: False
@@ -238,7 +248,7 @@ class Pool:
         with engine.backend.holding(group.lanes):
             group.record(0)
             stop(0)
-            for _ in Driver(_Turn(group, plan), At(lambda step: step < plan.length, stop)).advance(
+            for _ in Driver(_Turn(group, self), At(lambda step: step < plan.length, stop)).advance(
                 plan.length
             ):
                 pass

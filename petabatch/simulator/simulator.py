@@ -22,6 +22,7 @@ from petabatch.errors import ArgumentError, PetabatchError, unknown
 from petabatch.logs import shown
 from petabatch.network.advice import log_advice
 from petabatch.parallel.launch import connect
+from petabatch.parallel.watchdog import Watch
 from petabatch.params import given
 from petabatch.progress import Progress
 from petabatch.results.in_memory import ResultsInMemory
@@ -34,6 +35,7 @@ from petabatch.simulator.records import Recorded
 from petabatch.simulator.running import Running
 from petabatch.simulator.saved import Saved
 from petabatch.simulator.state_array import images_for
+from petabatch.spec.duration import seconds
 from petabatch.spec.load import Loaded
 from petabatch.spec.network import Network
 from petabatch.storage.atomic import available
@@ -88,6 +90,8 @@ class Simulator:
         assert_same_software(self._comm, loaded)
         self._busy, self._callbacks = False, Callbacks()
         self._opened = Opened(loaded, self._comm, threads)
+        self._watch = Watch(self._comm, seconds(loaded.network.run.stuck_after), user=True)
+        self._watch.__enter__()
         log_notes(self._engine.readers)
         whole = self._engine.features.group.size == 1  # otherwise this rank has a part of the arrays
         arrays = self._engine.state.arrays if whole else {}
@@ -289,6 +293,8 @@ class Simulator:
         """Free the memory and close the input files; a closed simulator cannot be used."""
         if self._busy:
             raise PetabatchError("Simulator.close: a step is being made")
+        if self._opened.is_open:
+            self._watch.__exit__()
         self._opened.close()
         self._callbacks = Callbacks()
 
@@ -341,8 +347,10 @@ class Simulator:
                 with self._live.all_ranks_raise(), interrupts.at_once():
                     function(self)
 
-            for _ in Driver(self._opened, At(always, report), Calls(self._callbacks, call)).advance(until):
-                pass
+            driver = Driver(self._opened, At(always, report), Calls(self._callbacks, call))
+            with self._watch.on(driver):
+                for _ in driver.advance(until):
+                    pass
 
     def _latest(self, quantity: str) -> tuple[str, float] | None:
         """Return a probe and the latest value of its quantity, averaged over the slices of this rank.

@@ -149,7 +149,7 @@ def _wave(
                 raise Stopped
 
         hooks = () if evaluation is None else (evaluation,)
-        for _ in drive(engine, *hooks, At(under_way, save_or_stop)):
+        for _ in drive(engine, *hooks, At(under_way, save_or_stop), watch=team.watch):
             pass
         wave = taken(points, layout, _records(engine, before), engine.failures)
         return replace(wave, times={**engine.times(), "planning": planning})

@@ -135,10 +135,12 @@ class Items(Experiment):
         spent = dict[str, float]()
         try:
             engine.start()
-            for made in Pool(engine, mine.size).run((part.numbers.tolist() for part in waiting), stopped):
-                before, spent = spent, engine.times()
-                times = {name: now - before.get(name, 0.0) for name, now in spent.items()}
-                yield replace(self._wave(made), times=times)
+            pool = Pool(engine, mine.size)
+            with team.watch.on(pool):
+                for made in pool.run((part.numbers.tolist() for part in waiting), stopped):
+                    before, spent = spent, engine.times()
+                    times = {name: now - before.get(name, 0.0) for name, now in spent.items()}
+                    yield replace(self._wave(made), times=times)
         finally:
             engine.close()
 

@@ -116,6 +116,7 @@ class WavesSession:
         index_due = -np.inf
         left = False
         with (
+            self.team.watch,
             PointsProgress(before, self.count, self.failed, self.plan.what, quiet) as progress,
             _Committing(writer, checkpoints.remove) as committing,
         ):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from petabatch import in_memory, results, session
+from petabatch import in_memory, results
 from petabatch.engine.driver import drive
 from petabatch.engine.engine import Engine
 from petabatch.engine.evaluation import Evaluation
@@ -20,7 +20,7 @@ from petabatch.network.build import build
 from petabatch.network.evaluation import held_out
 from petabatch.network.plan import schedule
 from petabatch.parallel import watchdog
-from petabatch.parallel.comm import Comm, Serial
+from petabatch.parallel.comm import Serial
 from petabatch.spec.network import Evaluate, Network
 from petabatch.spec.schedule import Every
 from petabatch.spec.sweep import Sweep
@@ -110,7 +110,7 @@ def test_evaluations_are_progress_for_the_watchdog(evaluated: Path, monkeypatch:
     at = Evaluation.at
 
     @contextmanager
-    def watched(comm: Comm, worker: watchdog.Worker, limit: float) -> Iterator[None]:
+    def on(self: watchdog.Watch, worker: watchdog.Worker) -> Iterator[None]:
         workers.append(worker)
         yield
 
@@ -119,7 +119,7 @@ def test_evaluations_are_progress_for_the_watchdog(evaluated: Path, monkeypatch:
         at(self, step)
         made[step] = workers[0].progress - before
 
-    monkeypatch.setattr(session, "watched", watched)
+    monkeypatch.setattr(watchdog.Watch, "on", on)
     monkeypatch.setattr(Evaluation, "at", recorded)
     alone(evaluated, "watched")
     assert all(made[step] >= 20 for step in (20, 40, 60)), made
