@@ -69,7 +69,8 @@ LONG = ("-s", "run.displays=1000000")
 STUCK = ("-s", "run.stuck_after=200s")
 SIMULATOR = """
 import petabatch
-with petabatch.Simulator(petabatch.load("small.toml", ["run.stuck_after=200s", *{settings!r}]), mpi=True) as sim:
+network = petabatch.load("small.toml", ["run.stuck_after=200s", *{settings!r}])
+with petabatch.Simulator(network, mpi=True) as sim:
     while True:
         sim.step(10)
         if sim.n_steps == 50:
