@@ -1,6 +1,7 @@
 """Sums that travel during the next steps (`run.reduce = "overlapped"`): what they hide, and what they cost.
 
     python benchmarks/overlap.py time [--rounds 3]         # about five minutes; as root, on Linux
+    python benchmarks/overlap.py short [--rounds 3]        # about two minutes; as root, on Linux
     python benchmarks/overlap.py learning                  # about four minutes
 
 time: the main job (params/natural_images.toml) on two hosts (tests/support/hosts.py), one rank and one thread
@@ -8,6 +9,10 @@ each, with links of no limit, 1 Gbit/s and 100 Mbit/s, and an update after every
 `exact` and `overlapped` take turns. Of each update: the communication, which `exact` waits for as a whole;
 what `overlapped` still waits for (exposed) and what it does not (hidden); the wait for the other rank with
 each; and the time of a display with `overlapped`, as a multiple of that with `exact`. Medians over rounds.
+
+short: a smaller network, 24 slices of 16 x 16 pixels, whose updates are so frequent that the calls between
+them are short, over 100 Mbit/s: the share of communication in the time of a run, which is to be at most 2 %
+with updates every 50 steps, and half of that with `exact` with updates every 10 steps.
 
 learning: the energy at the end of a display, mean over slices and the last third of the displays, for both
 and several rates; with 8 slices, on one rank, since the number of ranks changes no bit.
@@ -23,12 +28,22 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from hosts import JOB, LINKS, run
+from hosts import JOB, LINKS, run, shares
 
 from petabatch import in_memory, simulation
 
 UPDATES = {"every display": ("display", 8, 1), "every 10 steps": ("10 steps", 2, 40)}
 """`every` of the update, displays of a run, and updates of a display."""
+SHORT = {"every 200 steps": "display", "every 50 steps": "50 steps", "every 10 steps": "10 steps"}
+SMALL = (
+    "run.batch=24",
+    "run.display=200",
+    "run.displays=3",
+    *(f"layers.{layer}.shape=[16, 16, 3]" for layer in ("image", "error", "recon")),
+    "layers.V1.shape=[8, 8, 128]",
+    "connections.dictionary.learn.rate=0.05",
+)
+"""Overrides that make a small network of the main job."""
 RATES = {"every display": (1.0, 0.4, 0.2), "every 10 steps": (0.2, 0.1, 0.05)}
 WAYS = ("exact", "overlapped")
 
@@ -67,6 +82,25 @@ def time(folder: Path, rounds: int) -> None:
             )
 
 
+def short(folder: Path, rounds: int) -> None:
+    """Print the table of the shares of communication with short calls."""
+    found: dict[tuple[str, str], list[list[float]]] = defaultdict(list)
+    for number in range(rounds):
+        for name, every in SHORT.items():
+            for reduce in WAYS[:: 1 - 2 * (number % 2)]:
+                often = f'connections.dictionary.learn.every="{every}"'
+                times, _ = run(folder, LINKS["100 Mbit/s"], *SMALL, f"run.reduce={reduce}", often)
+                seconds, *_, communication = shares(times, 1)
+                found[name, reduce].append([seconds, communication])
+                print(name, reduce, f"{seconds:.3f} s, {communication:.1%}", file=sys.stderr)
+    print("| updates | exact: seconds, communication | overlapped |\n" + "|---" * 3 + "|")
+    for name in SHORT:
+        medians = (
+            [statistics.median(column) for column in zip(*found[name, way], strict=True)] for way in WAYS
+        )
+        print(f"| {name} | " + " | ".join(f"{s:.2f}, {share:.1%}" for s, share in medians) + " |")
+
+
 def learning(displays: int) -> None:
     """Print the table of energies."""
     print("| updates | rate | exact | overlapped | overlapped / exact |\n" + "|---" * 5 + "|")
@@ -86,7 +120,7 @@ def learning(displays: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("what", choices=("time", "learning"))
+    parser.add_argument("what", choices=("time", "short", "learning"))
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--displays", type=int, default=45, help="of `learning` (default: %(default)s)")
     given = parser.parse_args()
@@ -94,7 +128,7 @@ def main() -> None:
         learning(given.displays)
         return
     with tempfile.TemporaryDirectory() as folder:
-        time(Path(folder), given.rounds)
+        {"time": time, "short": short}[given.what](Path(folder), given.rounds)
 
 
 if __name__ == "__main__":

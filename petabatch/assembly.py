@@ -19,9 +19,9 @@ from petabatch.parallel.comm import Comm
 from petabatch.parallel.consistency import assert_same_environment, fingerprint
 from petabatch.parallel.cores import lane_threads
 from petabatch.report.memory import refuse_shortage
-from petabatch.sources.memory import held
 from petabatch.spec.compiled import NotSuitable
 from petabatch.spec.load import Loaded, resolved
+from petabatch.spec.memory import held
 from petabatch.spec.network import Network
 from petabatch.start_from import initialise_from
 from petabatch.storage import FORMAT

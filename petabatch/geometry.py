@@ -6,7 +6,9 @@ the *coarse* grid owns a patch of `size` units of the *fine* grid that starts at
     start(j) = stride * j - (size - stride) // 2
 
 This is PetaVision's rule (`PatchGeometry.cpp:334-389`) for one-to-many and one-to-one connections, and, with
-size = stride * p, for many-to-one connections with patch size p.
+size = stride * p, for many-to-one connections with patch size p. Each axis decides for itself: where only the
+other one is many-to-one, patches belong to the units of the finer layer, also along a one-to-one axis. Seen
+from the coarse layer, those of even size then begin one unit earlier.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ class Axis:
     """Number of coarse units beyond each end that own a patch (mirror or constant border of the coarse
     layer)."""
     lead: int = 0
-    """Fine units in front of those that lie under the first coarse unit."""
+    """Fine units by which all patches begin later, such as those in front of the first coarse unit's."""
 
     def start(self, unit: int) -> int:
         """Return the first fine index of the patch of coarse unit `unit`; negative in the margin."""
@@ -209,6 +211,8 @@ def make_link(
             "the pre layer is larger than the post layer along one axis, smaller along the other"
         )
     scatter = "many-to-one" not in directions
+    if not scatter and not window:
+        axes = [replace(a, lead=-1) if a.stride == 1 and a.size % 2 == 0 else a for a in axes]
     coarse_features, fine_features = (pre[2], post[2]) if scatter else (post[2], pre[2])
     link = Link(Patches(axes[0], axes[1], coarse_features, fine_features, shared), scatter)
     return link.with_margin(scatter and margin)

@@ -9,7 +9,7 @@ from pathlib import Path
 from petabatch import builtins  # noqa: F401  (makes every built-in type known)
 from petabatch.arguments import checked
 from petabatch.engine.features import AllFeatures
-from petabatch.engine.images import log_notes, open_images
+from petabatch.engine.images import found, log_notes, open_images
 from petabatch.engine.start import Start
 from petabatch.engine.state import State
 from petabatch.errors import ArgumentError, ParamsError, Problem
@@ -120,8 +120,10 @@ def check_values(loaded: Loaded, plan: Plan) -> None:
                 own.at_step(step)
 
 
-def first_state(loaded: Loaded, plan: Plan) -> State:
-    """Return the state of step 0 of one slice; raises InputFileError as a run does, with file and line.
+def first_state(loaded: Loaded, plan: Plan) -> tuple[State, list[str]]:
+    """Return the state of step 0 of one slice, and which images were found.
+
+    Raises InputFileError as a run does, with file and line.
 
     Transforms that are to be fitted to images, which may take long, are not: these images are not shown.
     """
@@ -129,6 +131,7 @@ def first_state(loaded: Loaded, plan: Plan) -> State:
         state = State(plan.graph, plan.graph.variables, 0, 1)
         readers = open_images(plan, BlockingIO())
         log_notes(readers)
+        images = found(readers)
         Start(state, AllFeatures(plan)).fill(
             {name: read for name, read in readers.items() if not plan.inputs[name].source.unfitted}
         )
@@ -139,4 +142,4 @@ def first_state(loaded: Loaded, plan: Plan) -> State:
             from petabatch.start_from import checkpoint_of
 
             checkpoint_of(Path(loaded.network.run.start_from))
-    return state
+    return state, images

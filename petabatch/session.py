@@ -17,7 +17,7 @@ from petabatch.engine.events import events_of_all
 from petabatch.engine.failed_points import FailedPoints, forget
 from petabatch.engine.failure import Failure
 from petabatch.engine.images import files_shown
-from petabatch.errors import StoppedEarly
+from petabatch.errors import NonFiniteError, StoppedEarly
 from petabatch.logs import log
 from petabatch.network.slices import coordinates
 from petabatch.network.until import GAP
@@ -126,13 +126,13 @@ class RunSession:
     def checkpoint(self) -> None:
         """Save the whole state at the current step; collective.
 
-        Raises NonFiniteError, with nothing written, if a number is not finite that should be, unless slices
-        stop alone at the end of a display.
+        Nothing is written if a number is not finite that should be, unless slices stop alone: the checkpoint
+        before stays, and the run ends at the next step that is judged. Raises NonFiniteError if this is one.
         """
         engine, state = self.engine, self.engine.state
         engine.collect()
-        if not engine.plan.tolerant:
-            state.assert_finite(engine.step)
+        if not engine.plan.tolerant and not self._is_finite():
+            return
         saved = engine.saved()
         arrays = engine.features.whole(saved)
         if not engine.features.writes:
@@ -151,6 +151,18 @@ class RunSession:
                 gather=engine.comm.gather,
                 keep=self.loaded.network.checkpoint.keep,
             )
+
+    def _is_finite(self) -> bool:
+        """Return whether all is finite that a checkpoint holds, on all ranks; raises as `checkpoint` does."""
+        step, found = self.engine.step, None
+        try:
+            self.engine.state.assert_finite(step)
+        except NonFiniteError as error:
+            if self.engine.plan.judges(step):
+                raise
+            found = error
+            log.warning("no checkpoint is written at step %d: %s", step, str(error).partition("\n")[0])
+        return not self.comm.any(found is not None)
 
     def index(self, status: Status, until: int | None = None) -> None:
         """Rewrite run.h5; called on rank 0 only."""

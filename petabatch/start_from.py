@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from petabatch.errors import InputFileError, ParamsError, Problem, RunDirectoryError, StorageError
+from petabatch.engine.state import check_whole
+from petabatch.errors import (
+    FormatError,
+    InputFileError,
+    ParamsError,
+    Problem,
+    RunDirectoryError,
+    StorageError,
+)
 from petabatch.logs import log
 from petabatch.network import last_finite, lazy_codes
 from petabatch.network.until import GAP, STEPS
@@ -112,8 +120,13 @@ def _load_slices(engine: Engine, head: Path, slices: Sequence[int]) -> int:
     lo, hi = min(slices, default=0), max(slices, default=-1) + 1
     arrays, meta = load_checkpoint(head, lo, hi)
     arrays = dict(engine.features.part(arrays))
-    for key in last_finite.copies(arrays):  # the state to go on from is that of the step
+    for key in last_finite.saved(arrays):  # the state to go on from is that of the step
         del arrays[key]
+    places = np.asarray(slices, np.intp) - lo
+    for key in _constants(engine):  # numbers are those of the params, also where each unit has its own
+        before, now = arrays.pop(key, None), mine.pop(key, None)
+        if before is not None and now is not None and not _alike(now, before, places):
+            log.info("note: %s are those of the params, and others than in %s", key, head)
     here = {key: _kind(array, key in batched) for key, array in mine.items()}
     there = {key: _kind(array, key in checkpoint_batch(head)[1]) for key, array in arrays.items()}
     # Early stopping and lazy evaluation may be on in one of the two runs only; they then start afresh.
@@ -138,7 +151,19 @@ def _load_slices(engine: Engine, head: Path, slices: Sequence[int]) -> int:
             "%s: slices %s had failed there, and begin from their last finite state",
             head, ", ".join(map(str, stopped)),
         )  # fmt: skip
-    places = np.asarray(slices, np.intp) - lo
+    try:
+        check_whole(engine.state.variables, arrays)
+    except FormatError as error:
+        raise StorageError(f"{head}: {error}") from error
+    for name in engine.plan.graph.synapses:
+        prefix = f"connections/{name}/"
+        parts = [key for key in mine if key.startswith(prefix) and not key.endswith("/pending")]
+        if not all(_alike(mine[key], arrays[key], places if key in batched else None) for key in parts):
+            log.warning(
+                "connections.%s: its synapses and their weights are those of %s; those that the params make "
+                "are others\n    hint:     a run that starts at step 0 has them",
+                name, head,
+            )  # fmt: skip
     for key, array in mine.items():
         array[: len(places) if key in batched else 1] = arrays[key][places] if key in batched else arrays[key]
     for lane in engine.lanes:
@@ -147,6 +172,18 @@ def _load_slices(engine: Engine, head: Path, slices: Sequence[int]) -> int:
         for key, array in lazily.items() if lazy_codes.continues(lazily, arrays) else ():
             array[lane.lanes][: len(taken)] = arrays[key][taken]
     return int(meta["step"])
+
+
+def _constants(engine: Engine) -> list[str]:
+    """Return the keys of the parameters of layers that may have values of each unit."""
+    layers = engine.plan.graph.network.layers.items()
+    return [f"layers/{name}/{constant}" for name, layer in layers for constant in layer.constants]
+
+
+def _alike(mine: np.ndarray, arrays: np.ndarray, places: np.ndarray | None) -> bool:
+    """Return whether slices have what they would start with; `places` are their places in the checkpoint."""
+    there = arrays if places is None else arrays[places]
+    return np.array_equal(mine[: len(there)], there)
 
 
 def _kind(array: np.ndarray, batched: bool) -> str:

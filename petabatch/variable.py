@@ -37,6 +37,47 @@ LAYER_DIMS = ("y", "x", "feature")
 
 
 @dataclass(frozen=True)
+class Whole:
+    """Whole numbers that a step relies on without a look, such as indices: what they are, their bounds."""
+
+    what: str
+    least: int
+    most: int | None = None
+    partition: Literal["none", "whole", "within"] = "none"
+    """They begin at `least` and never decrease: the begin of ranges, and last the end of all.
+
+    `whole`: that is `most`, `within`: it may come before.
+    """
+
+    def expected(self) -> str:
+        """Return what the numbers must be."""
+        if self.partition == "none":
+            most = " or more" if self.most is None else f" to {self.most:,}"
+            return f"{self.what}, whole numbers from {self.least}{most}"
+        end = "at most " if self.partition == "within" else ""
+        return f"{self.what}: {self.least}, then none below the one before, and last {end}{self.most:,}"
+
+    def wrong(self, array: np.ndarray) -> str:
+        """Return what is wrong in an array `[..., numbers]`; what is not finite is not looked at."""
+        low, high = self.least, np.inf if self.most is None else self.most
+        bad = (array < low) | (array > high)
+        if array.dtype.kind == "f":  # NaN and infinity are told elsewhere: they may end a slice alone
+            bad |= np.floor(array) < array
+        if self.partition != "none":
+            bad[..., 1:] |= array[..., 1:] < array[..., :-1]
+            bad[..., 0] |= array[..., 0] != low
+            bad[..., -1] |= (array[..., -1] != high) & (self.partition == "whole")
+        if not bad.any():
+            return ""
+        place = tuple(np.argwhere(bad)[0].tolist())
+        return (
+            f"{array[place]:g} at {list(place)}"
+            if array.dtype.kind == "f"
+            else f"{array[place]:,} at {list(place)}"
+        )
+
+
+@dataclass(frozen=True)
 class Variable:
     """One array of a layer, connection or probe.
 
@@ -57,6 +98,8 @@ class Variable:
     """False for arrays that are recomputed before they are read: scratch space and derived weights."""
     infinite: bool = False
     """It may hold infinities; in other variables they end the run, as a NaN does in any."""
+    whole: Whole | None = None
+    """It holds such numbers alone; others are refused wherever they come from."""
     on_host: bool = False
     """It stays in the memory of the host, where what changes it runs, if the network is on a GPU."""
 

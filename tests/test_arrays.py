@@ -294,7 +294,7 @@ def test_synapses_are_given_by_matrices_of_scipy_and_lists_of_edges(tmp_path: Pa
     ("matrix", "said"),
     [
         (MATRIX.T, r"does not fit the layers(?s:.*)\[4, 6\](?s:.*)\[6, 4\]"),
-        ([(0, 9, 1.0)], "last column 9"),
+        ([(0, 9, 1.0)], "columns 9 to 9"),
         ([(0, 0.5, 1.0)], "not edges between numbered units"),
         ([(0, 1)], "the weights of the synapses are missing"),
         ([(0, 1, np.nan)], "not finite"),

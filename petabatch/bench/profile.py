@@ -22,7 +22,7 @@ def profile(trial: Trial) -> tuple[dict[str, float], float | None, dict[str, flo
     slices = [lane.stepper.computed() for lane in engine.lanes]
     codes = {code for one in slices for code in one}
     computed = {code: sum(one.get(code, 1.0) for one in slices) / len(slices) for code in sorted(codes)}
-    steppers = [lane.stepper for lane in engine.dispatch.groups[0].all]
+    steppers = [lane.stepper for lane in engine.dispatch.groups[0].calls[0]]
     parts, steps = steppers[0].time_parts(steppers), spent.pop("steps")
     found = {name: steps * time / sum(parts.values()) for name, time in parts.items()} | spent
     found["other"] = whole - sum(found.values())

@@ -19,7 +19,8 @@ def import_(
     source: Annotated[
         Path,
         typer.Argument(
-            help="Parameter file (.params or .lua) or .pvp file of PetaVision, or a folder of .params files.",
+            help="Parameter file (.params, .pv or .lua) or .pvp file of PetaVision, or a folder of .params "
+            "and .pv files, also in folders below.",
             metavar="FILE_OR_FOLDER",
         ),
     ],
@@ -51,27 +52,42 @@ def import_(
             help="What os.getenv of a file in Lua returns; can be repeated.",
         ),
     ] = None,
+    arguments: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--arg",
+            metavar="VALUE",
+            help="The next of arg[1], arg[2], ... of a file in Lua; can be repeated.",
+        ),
+    ] = None,
+    root: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder from which a file in Lua reads modules and files (default: the folder of the file)."
+        ),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
 ) -> None:
     """Translate parameter files of PetaVision; report what became of each group."""
     with importing():
         from petabatch.petavision.arrays import convert_pvp
         from petabatch.petavision.convert import convert
+        from petabatch.petavision.lua import Environment
 
     if source.suffix == ".pvp":
         echo(convert_pvp(source, output, force))
         return
 
     pairs = [_pair("--path", text) for text in moved or ()]
-    environment = dict(_pair("--env", text) for text in variables or ())
-    failed = False
+    environment = Environment(dict(_pair("--env", text) for text in variables or ()), arguments or (), root)
+    codes = {0}
     for done in convert(source, output, pairs, checkpoint, force, environment):
         if done.path is None:
             echo(done.text, end="")
         echo(done.report, file=sys.stderr)
-        failed = failed or done.incomplete
-    if failed:
-        raise typer.Exit(1)
+        codes.add(2 if done.wrong else int(done.incomplete))
+    if max(codes):
+        raise typer.Exit(max(codes))
 
 
 @app.command()

@@ -66,8 +66,10 @@ def check(
         if (reason := missing()) is not None:
             notes += field("note", f"no GPU is found, and `run` refuses it here: {reason}")
     if shortage(plan, 1, 1) is None:
-        state = params.first_state(loaded, plan)
+        state, images = params.first_state(loaded, plan)
         arrays = dict(state.arrays)
+        for text in images:
+            notes += field("images", text)
         for limit in step_limits(state):
             notes += field("note" if limit.exceeded else "step size", limit)
     for one in advice(plan, arrays):

@@ -80,7 +80,8 @@ def encode(
     size
         Rows and columns of the part in the middle of each image that is coded, by default all.
     gap, steps
-        Largest relative duality gap, and largest number of steps.
+        Largest relative duality gap, and largest number of steps; a warning counts the images that these are
+        not enough for.
     signed
         Whether codes may be negative; by default as in the run.
     threads
@@ -101,7 +102,7 @@ def encode(
     Raises
     ------
     InputError, ArgumentError
-        If images, dictionary and arguments do not go together.
+        If images, dictionary and arguments do not go together, or codes are beyond float32.
     StorageError
         If `out` exists or cannot be written.
 

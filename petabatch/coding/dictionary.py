@@ -79,7 +79,7 @@ def _is_run(path: str) -> bool:
     """Return whether a file is an HDF5 file of a run."""
     import h5py
 
-    if not h5py.is_hdf5(path):
+    if not (os.path.isfile(path) and h5py.is_hdf5(path)):
         return False
     with h5py.File(path, "r") as file:
         return bool(file.attrs.get("kind") == "run")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import h5py
 import numpy as np
 
+from petabatch.regular_files import regular
 from petabatch.storage.atomic import new_hdf5
 from petabatch.version import __version__
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 def read(path: Path) -> tuple[h5py.Dataset, np.ndarray, np.ndarray, np.ndarray, tuple[str, ...]]:
     """Return the codes of a file, read when they are indexed, their gaps, steps, active units and names."""
-    file = h5py.File(path, "r")
+    file = h5py.File(regular(path), "r")
     names = tuple(file["name"].asstr(errors="surrogateescape")[()])
     return file["activity"], file["gap"][()], file["steps"][()], file["active"][()], names
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import math
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -13,8 +14,9 @@ from petabatch.coding.codes import Codes, number_of_images
 from petabatch.coding.dictionary import Dictionary
 from petabatch.coding.images import Stack
 from petabatch.connections import Conv
-from petabatch.errors import ArgumentError
+from petabatch.errors import ArgumentError, InputError, NonFiniteError
 from petabatch.layers import FISTA, Input
+from petabatch.logs import log
 from petabatch.network.sparse_coding import sparse_coding
 from petabatch.network.until import GAP, STEPS
 from petabatch.probes import Optimality
@@ -84,12 +86,28 @@ class Problem:
         return -(-len(self.images) // self.together)
 
     def solved(self) -> Iterator[Codes]:
-        """Yield the codes of the images in order, of some at a time."""
+        """Yield the codes of the images in order, of some at a time; warn of those that did not converge.
+
+        Raises InputError if numbers are too large or too small for float32.
+        """
+        unconverged = []
         for first in range(0, len(self.images), self.together):
             last = min(first + self.together, len(self.images))
-            yield self._part(self.images.read(first, last))
+            codes = self._part(first, self.images.read(first, last))
+            unconverged.append(codes.gap[codes.gap > self.gap])
+            yield codes
+        gaps = np.concatenate(unconverged)
+        if len(gaps):
+            log.warning(
+                "gap: %s of %s above %g after %s steps, at most %.2g: more `steps`, or a larger threshold",
+                f"{len(gaps):,}",
+                number_of_images(len(self.images)),
+                self.gap,
+                f"{self.steps:,}",
+                gaps.max(),
+            )
 
-    def _part(self, images: np.ndarray) -> Codes:
+    def _part(self, first: int, images: np.ndarray) -> Codes:
         run = Run(
             batch=len(images),
             display=self.steps,
@@ -97,13 +115,34 @@ class Problem:
             until=Until(gap=self.gap),
             threads=self.threads,
         )
-        network = _network(self, run, images * np.float32(self.dictionary.factor))
+        exponent = _exponent(self.dictionary.weights)
+        network = _network(self, run, images * np.float32(self.dictionary.factor), exponent)
         with Simulator(network, device=self.device, mpi=False) as sim:
             sim._live.undo = None  # after an error there are no codes
-            sim.run(quiet=True)
-            activity, gap, steps = (sim.recorded[path][0] for path in _RECORDED)
+            try:
+                sim.run(quiet=True)
+            except NonFiniteError as error:
+                raise self._beyond(first, images, error.slices) from error
+            code, gap, steps = (sim.recorded[path][0] for path in _RECORDED)
+        with np.errstate(over="ignore", under="ignore"):
+            activity = np.ldexp(code, -exponent)
         active = np.count_nonzero(activity, axis=(1, 2, 3))
+        lost = np.flatnonzero(
+            ~np.isfinite(activity).all(axis=(1, 2, 3)) | (active != np.count_nonzero(code, axis=(1, 2, 3)))
+        )
+        if len(lost):
+            raise self._beyond(first, images, lost)
         return Codes(activity, gap, steps.astype(np.int64), active.astype(np.int64))
+
+    def _beyond(self, first: int, images: np.ndarray, slices: Iterable[int]) -> InputError:
+        """Return the error about images whose codes are not numbers of float32."""
+        number = int(next(iter(slices), 0))
+        return InputError(
+            f"{self.images.gallery.name(first + number)}: its code is beyond the range of float32\n"
+            f"    found:    pixels up to {np.abs(images[number]).max():.3g}, "
+            f"weights of the dictionary up to {np.abs(self.dictionary.weights).max():.3g}\n"
+            "    hint:     scale the images, or the dictionary and the threshold"
+        )
 
 
 def _short(step: Transform) -> dict[str, Any]:
@@ -123,12 +162,41 @@ def check(problem: Problem) -> None:
         raise ArgumentError("stride", "the stride does not divide the images", problem.stride, expected, hint)
 
 
-def _network(problem: Problem, run: Run, images: np.ndarray) -> Network:
-    """Return image -> error -> code -> recon -> error, one image for each slice."""
-    weights = problem.dictionary.weights
+def _exponent(dictionary: np.ndarray) -> int:
+    """Return the exponent e of the largest weight, which is at least 2^(e - 1) and below 2^e."""
+    return int(np.frexp(np.abs(dictionary).max())[1])
+
+
+def curvature(dictionary: np.ndarray, stride: int) -> float:
+    """Return the largest eigenvalue of dictionary^T dictionary on an unbounded image, to about 10 %.
+
+    There the operator is a matrix `[features, pixels of a stride]` at each frequency.
+    """
+    features, *size, channels = dictionary.shape
+    rows, columns = (-(-length // stride) for length in size)
+    padded = np.zeros((rows * stride, columns * stride, channels, features), np.float32)
+    padded[: size[0], : size[1]] = dictionary.transpose(1, 2, 3, 0)
+    phases = padded.reshape(rows, stride, columns, stride, channels, features).swapaxes(1, 2)
+    grid = [2 * rows, 2 * columns]
+    at = np.fft.rfft2(phases.reshape(rows, columns, -1, features), grid, axes=(0, 1))
+    if at.shape[2] > features:
+        at = at.swapaxes(2, 3)
+    return float(np.linalg.eigvalsh(at @ at.conj().swapaxes(2, 3)).max())
+
+
+def _network(problem: Problem, run: Run, images: np.ndarray, exponent: int) -> Network:
+    """Return image -> error -> code -> recon -> error, one image for each slice.
+
+    The dictionary and the threshold are divided by 2^exponent, which multiplies codes by it and changes
+    nothing else: drives and their squares are within float32, whatever the dictionary. FISTA halves its step
+    size at the first step, where the image is new: it begins at 1 / L.
+    """
+    weights = np.ldexp(problem.dictionary.weights, -exponent)
+    threshold = math.ldexp(problem.threshold, -exponent)
+    step = 2 / (curvature(weights, problem.stride) or 1.0)
     return sparse_coding(
         Input(shape=problem.images.shape, source=ImageArray(data=images, crop="top_left"), every=NEVER),
-        FISTA(shape=problem.units, threshold=problem.threshold, signed=problem.signed),
+        FISTA(shape=problem.units, threshold=threshold, signed=problem.signed, step=step),
         Conv(
             pre="code",
             post="recon",
@@ -143,7 +211,7 @@ def _network(problem: Problem, run: Run, images: np.ndarray) -> Network:
                 reconstruction="recon",
                 code="code",
                 drive="drive",
-                coefficient=problem.threshold,
+                coefficient=threshold,
                 signed=problem.signed,
                 every=NEVER,
             )

@@ -9,15 +9,28 @@ from pydantic import PlainSerializer, PlainValidator, ValidationInfo, WithJsonSc
 
 from petabatch.arrays import as_numpy
 from petabatch.errors import ArgumentError, Described, InputError
-from petabatch.sources.memory import InMemory, held_array, refused
-from petabatch.sources.npz import NPZ_ERRORS
+from petabatch.sources.files import HDF5, NPY, TEXT
+from petabatch.sources.memory import held_array, refused
+from petabatch.sources.npz import read_npz, refuse_unknown
+from petabatch.spec.memory import InMemory
 
 _EXPECTED = "a .npz file of scipy.sparse.save_npz (COO, CSR or CSC), or with arrays row, col and data"
 
 
+_EDGES_OF = "with `numpy.savez(FILE, row=..., col=..., data=...)`, or in Python use `matrix`"
+_HINTS = {
+    TEXT: f"write the columns that numpy.loadtxt returns {_EDGES_OF}",
+    HDF5: f"write its datasets {_EDGES_OF}",
+    NPY: "for a matrix of weights: `scipy.sparse.save_npz(FILE, scipy.sparse.coo_array(numpy.load(...)))`",
+    "a file of Matrix Market": "`scipy.sparse.save_npz(FILE, scipy.io.mmread(...))`",
+}
+"""How to make a matrix of files of other kinds."""
 _PARTS = ("row", "col", "data", "shape", "delay")
 _BRIAN = {"i": "row", "j": "col", "w": "data"}
 """Names of Brian2."""
+_LISTS = (*_PARTS, *_BRIAN, "format", "_is_array")
+"""Arrays of files with a row and a column for each entry; SciPy writes the last two."""
+_COMPRESSED = ("indices", "indptr", "data", "shape", "format", "_is_array")
 
 
 def _matrix(value: Any, info: ValidationInfo) -> tuple[InMemory, ...]:
@@ -82,14 +95,7 @@ class Coordinates(NamedTuple):
 
 def read_coordinates(path: str, pre: int, post: int) -> Coordinates:
     """Return the entries of a matrix `[pre, post]` in a file; raises InputError for another."""
-    try:
-        with open(path, "rb") as opened, np.load(opened, allow_pickle=False) as file:
-            members = {name: file[name] for name in file.files}
-    except (*NPZ_ERRORS, AttributeError) as error:
-        raise InputError(f"{path}: this matrix cannot be read: {error}\n    expected: {_EXPECTED}") from error
-    return _checked(
-        path, {name: array for name, array in members.items() if isinstance(array, np.ndarray)}, pre, post
-    )
+    return _checked(path, read_npz(path, _EXPECTED, _HINTS), pre, post)
 
 
 def given_coordinates(matrix: tuple[InMemory, ...], pre: int, post: int) -> Coordinates:
@@ -113,17 +119,23 @@ def _checked(path: str, arrays: dict[str, np.ndarray], pre: int, post: int) -> C
             f"{where}this is no sparse matrix\n    found:    {', '.join(parts) or 'no arrays'}\n"
             f"    expected: {_EXPECTED}"
         )
+    refuse_unknown(path, arrays, _LISTS if "row" in arrays or "i" in arrays else _COMPRESSED)
+    if twice := next((one for other, one in _BRIAN.items() if other in arrays and one in arrays), None):
+        raise InputError(f"{where}there are two arrays of the same numbers\n    found:    {twice}")
     shape = tuple(map(int, size))
     inside = all(
         not (part.size and (part.min() < 0 or part.max() >= most))
         for part, most in ((found.pre, pre), (found.post, post))
     )
     if shape != (pre, post) or not inside:
-        largest = [int(part.max()) if part.size else -1 for part in found[:2]]
+        given = f"shape {list(shape)}, " if "shape" in arrays else ""
+        ranges = (
+            f"{name} {part.min()} to {part.max()}" if part.size else f"no {name}"
+            for name, part in (("rows", found.pre), ("columns", found.post))
+        )
         raise InputError(
-            f"{where}this matrix does not fit the layers\n"
-            f"    found:    {list(shape)}, last row {largest[0]}, last column {largest[1]}\n"
-            f"    expected: {[pre, post]}, units of the pre layer times units of the post layer"
+            f"{where}this matrix does not fit the layers\n    found:    {given}{', '.join(ranges)}\n"
+            f"    expected: {[pre, post]}, units of pre and post, counted from 0"
         )
     late = found.delays
     if late is not None and (late.dtype.kind not in "fiu" or not (np.isfinite(late) & (late >= 0)).all()):

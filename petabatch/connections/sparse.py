@@ -10,7 +10,7 @@ from pydantic import model_validator
 from pydantic_core import PydanticCustomError
 
 from petabatch.connections.coordinates import Coordinates, Matrix, given_coordinates, read_coordinates
-from petabatch.connections.wirings import Profile, Rule, distances, farthest
+from petabatch.connections.wirings import MOST_PAIRS, Profile, Rule, distances, farthest, in_order
 from petabatch.errors import InputError
 from petabatch.kernels.array import ArrayKernels
 from petabatch.spec.model import Count, Flag, Fraction, NonNegative, OneOf, Part, Positive
@@ -21,6 +21,8 @@ from petabatch.spec.weights import Initial
 from petabatch.variable import Array, Border
 from petabatch.weight_mode import WeightMode, for_each_slice, over_positions, over_slices
 
+_BLOCK = 1 << 20
+"""Synapses whose delays are computed at a time."""
 _DRAWN = ("probability", "in_degree", "out_degree", "number")
 _ORIGINS = (*_DRAWN, "path", "matrix")
 
@@ -44,7 +46,8 @@ class Sparse(Connection):
     path: FilePath | None = None
     """Matrix `[pre units, post units]` of weights: a `.npz` file written by `scipy.sparse.save_npz` (COO, CSR
     or CSC), or by `numpy.savez` with arrays `row`, `col`, `data` and, in the unit of `run.dt`, `delay`; a
-    pair of units can have several synapses. The names `i`, `j` and `w` are those of Brian2."""
+    pair of units can have several synapses. The names `i`, `j` and `w` are those of Brian2; others are
+    refused."""
     matrix: Matrix | None = None
     """A matrix of SciPy `[pre units, post units]`, or a list of edges: rows of pre unit, post unit, weight
     and delay, or a tuple of these columns; in Python only."""
@@ -171,6 +174,15 @@ class Sparse(Connection):
                 expected="2 at least, or self_connections = true",
             )
             return False
+        if self._rule.pairs(ends) > MOST_PAIRS:
+            report(
+                "profile",
+                "there are too many pairs of units whose distance is to be looked at",
+                found=f"{self._rule.pairs(ends):,}",
+                expected=f"at most {MOST_PAIRS:,}, which takes hours",
+                hint="a rule without `profile`, or a matrix of the pairs that are near",
+            )
+            return False
         for key, text, most, layer in (
             ("in_degree", "there are fewer units to receive synapses from", ends.pre - own, self.pre),
             ("out_degree", "there are fewer units to have synapses onto", ends.post_units - own, self.post),
@@ -212,6 +224,10 @@ class Sparse(Connection):
                 expected="array, constant without same_feature, file, gaussian, truncated_normal or uniform",
             )
 
+    def expected(self, ends: Ends) -> float:
+        """Return the number of synapses that the rule makes on average; none where they are given."""
+        return 0 if self.path is not None or self.matrix is not None else self._rule.expected(ends)
+
     def synapses(self, ends: Ends, rng: np.random.Generator, dt: float) -> Synapses:
         """Draw or read the synapses, by pre unit and post unit."""
         given = self._given(ends)
@@ -219,41 +235,68 @@ class Sparse(Connection):
         if given is not None:
             longest = 0 if first.delays is None else int(first.delays.max(initial=0))
             return Synapses(first, ends, self.init, self.mode, False, False, len(first.targets), longest)
-        most, longest = self.room(ends, dt)
         if not self.per_slice and over_slices(self.mode):  # no slice draws longer ones
             longest = 0 if first.delays is None else int(first.delays.max(initial=0))
-        return Synapses(first, ends, self.init, self.mode, self.per_slice, True, most, longest)
+        else:
+            longest = self._longest(given, ends, dt)
+        count = len(first.targets)
+        return Synapses(first, ends, self.init, self.mode, self.per_slice, True, count, longest)
 
     def room(self, ends: Ends, dt: float) -> tuple[int, int]:
         """Return the bounds of the rule, or the numbers of what is given."""
-        given, (_, high) = self._given(ends), self._limits or (0, 0)
+        given = self._given(ends)
+        most = self._rule.most(ends) if given is None else len(given.pre)
+        return most, self._longest(given, ends, dt)
+
+    def _longest(self, given: Coordinates | None, ends: Ends, dt: float) -> int:
+        """Return the longest delay that there can be, in steps."""
+        _, high = self._limits or (0, 0)
         high += farthest(ends, self.periodic) / self.speed if self.speed is not None else 0
-        if given is None:
-            return self._rule.most(ends), _steps(high, dt)
-        late = 0.0 if given.delays is None else float(given.delays.max(initial=0))
-        return len(given.pre), _steps(high + late, dt)
+        if given is not None and given.delays is not None:
+            high += float(given.delays.max(initial=0))
+        return _steps(high, dt)
 
     def _sorted(self, ends: Ends, given: Coordinates | None, rng: np.random.Generator, dt: float) -> Drawn:
         """Return the synapses of a slice, drawn unless they are given."""
         if given is None:
-            given = Coordinates(*self._rule.draw(ends, rng), np.zeros(0), None)
-        order = np.lexsort((given.post, given.pre))
-        pre, post = given.pre[order], given.post[order]
-        starts = np.zeros(ends.pre + 1, np.int64)
-        np.cumsum(np.bincount(pre, minlength=ends.pre), out=starts[1:])
-        weights = None if self.init is not None else given.weights[order]
+            pre, post = in_order(*self._rule.draw(ends, rng), ends.post_units)
+            weights = late = None
+        else:
+            order = np.lexsort((given.post, given.pre))
+            pre, post = given.pre[order], given.post[order].astype(np.int32)
+            weights = None if self.init is not None else given.weights[order]
+            late = None if given.delays is None else given.delays[order]
+        starts = np.searchsorted(pre, np.arange(ends.pre + 1, dtype=pre.dtype)).astype(np.int64)
         delays = None
-        if self.delays is not None or self.speed is not None or given.delays is not None:
-            late = np.zeros(len(order)) if given.delays is None else given.delays[order]
-            if isinstance(self.delays, Part):
-                late = late + self.delays.weights((len(order),), rng)
-            elif self.delays is not None:
-                late = late + self.delays
+        if self.delays is not None or self.speed is not None or late is not None:
+            delays = self._in_steps(ends, pre, post, late, rng, dt)
+        return Drawn(starts, post, weights, delays)
+
+    def _in_steps(
+        self,
+        ends: Ends,
+        pre: np.ndarray,
+        post: np.ndarray,
+        late: np.ndarray | None,
+        rng: np.random.Generator,
+        dt: float,
+    ) -> np.ndarray:
+        """Return the delays of synapses, int32; `late` is what they have of their own."""
+        drawn, fixed = None, 0.0
+        if isinstance(self.delays, Part):
+            drawn = self.delays.weights((len(pre),), rng)
+        elif self.delays is not None:
+            fixed = self.delays
+        found = np.empty(len(pre), np.int32)
+        for first in range(0, len(pre), _BLOCK):
+            some = slice(first, first + _BLOCK)
+            time = np.zeros(len(pre[some])) if late is None else late[some]
+            time = time + (fixed if drawn is None else drawn[some])
             with np.errstate(over="ignore"):
                 if self.speed is not None:
-                    late = late + distances(ends, pre, post, self.periodic) / self.speed
-                delays = np.minimum(np.floor(late / dt + 0.5), LONGEST + 1).astype(np.int32)
-        return Drawn(starts, post.astype(np.int32), weights, delays)
+                    time = time + distances(ends, pre[some], post[some], self.periodic) / self.speed
+                found[some] = np.minimum(np.floor(time / dt + 0.5), LONGEST + 1)
+        return found
 
     @property
     def _rule(self) -> Rule:

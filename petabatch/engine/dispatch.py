@@ -14,7 +14,7 @@ from petabatch.engine.lane import Lane
 from petabatch.engine.reduction import Reduction
 from petabatch.engine.steppers import Rows
 
-_POLL = 0.005
+_POLL = 0.001
 """Seconds between polls of messages under way while groups run."""
 _WORTH_WAKING = 2e-4
 """Seconds of work for which it is worth while to wake a thread."""
@@ -42,7 +42,7 @@ class Dispatch:
     def advance(self, pool: Executor, first: int, stop: int, reduction: Reduction) -> None:
         """Make steps first+1 .. stop, while sums over ranks under way go on.
 
-        Of few steps, this thread makes its share, or all of them.
+        Of few steps, this thread makes its share, or all of them, unless there are sums for it to move.
         """
         steps = stop - first
         few = steps < self._short
@@ -50,7 +50,8 @@ class Dispatch:
         waiting = deque((group, first) for group in self.groups)
         turns = 1 < self.workers < len(self.groups) and not self._in_order
         part = -(-steps // _PARTS) if turns else steps
-        here = few and isinstance(self._backend, Host)
+        reduction.poll()
+        here = few and isinstance(self._backend, Host) and not reduction.pending
         helpers, spent = self._helpers(steps) if here else self.workers, self._spent
         workers = [pool.submit(self._work, waiting, stop, part) for _ in range(helpers)]
         try:

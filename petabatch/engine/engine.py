@@ -27,7 +27,7 @@ from petabatch.engine.gpu.backend import GpuBackend
 from petabatch.engine.images import Instead, open_images
 from petabatch.engine.lane import Lane
 from petabatch.engine.lane_maker import LaneMaker
-from petabatch.engine.last_finite import keep_finite
+from petabatch.engine.last_finite import LastFinite, keep_finite
 from petabatch.engine.rank_recorder import rank_recorder
 from petabatch.engine.start import Start
 from petabatch.engine.state import State
@@ -127,20 +127,35 @@ class Engine:
 
         Raises NonFiniteError when it holds numbers that are not finite.
         """
-        self.updates.reduction.settle()
-        self.state.restore(arrays)
-        self.step = step
+        self._take(step, arrays)
         if not self.plan.tolerant:
             self.state.assert_finite(step)
+            if self.plan.retraces:
+                LastFinite(self.state.lane(slice(None))).keep(step)
         elif not self.state.restore_kept(arrays):
             keep_finite(self.plan, self.state, self.features.group, self.step)
+        self._go_on()
+
+    def go_back(self, step: int, arrays: Mapping[str, np.ndarray]) -> None:
+        """Take over a state that was that of this engine after `step`, and need not be finite; collective."""
+        self._take(step, arrays)
+        self._go_on()
+
+    def _take(self, step: int, arrays: Mapping[str, np.ndarray]) -> None:
+        self.updates.reduction.settle()
+        self.state.restore(arrays)
+        self.state.forget_kept()
+        self.step = step
+
+    def _go_on(self) -> None:
         for lane in self.lanes:
-            lane.resume(step)
+            lane.resume(self.step)
         self.backend.start()
 
     def state_changed(self) -> None:
         """Go on from `state` as it was changed from outside, after `collect`."""
         self.state.refresh()
+        self.state.forget_kept()
         for lane in self.lanes:
             lane.stepper.state_changed()
         self.backend.start()
@@ -176,9 +191,10 @@ class Engine:
     def saved(self) -> dict[str, Array]:
         """Return the arrays of a checkpoint, after `collect`.
 
-        Within a display these are also the last finite state, to which slices go back that fail at its end.
+        Between two steps that are judged these are also the last finite state, to which slices go back that
+        fail at the second one.
         """
-        within = self.step % self.plan.graph.network.run.display and self.step < self.plan.length
+        within = self.plan.tolerant and not self.plan.judges(self.step)
         return self.state.saved() | (self.state.kept() if within else {})
 
     def next_sync(self) -> int:

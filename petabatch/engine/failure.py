@@ -22,5 +22,6 @@ class Failure:
         """Return the failure that an error causes, in `step` unless it has its own."""
         if isinstance(error, NonFiniteError) and error.variable:
             said = "is no longer finite" if error.step else "is not finite"
-            return cls(f"{error.variable} {said}", error.step)
+            since = f" since step {error.step}" if 0 < error.step < step else ""
+            return cls(f"{error.variable} {said}{since}", max(step, error.step))
         return cls(" ".join(str(error).split()), error.step or step)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from petabatch.network.shares import side
 from petabatch.spec.network import Network
 from petabatch.spec.parts import Layer
 from petabatch.variable import Array, Variable, host, module_of
+
+_AXES = 4
+"""Axes of the activities of slices in one step, `[slices, ny, nx, nf]`."""
 
 
 class Watch:
@@ -41,11 +44,14 @@ class Watch:
         there = [vector for vector, decay in self._vectors if decay is None or not decay.all()]
         return _proven([*(one.at(step) for one in self._histories.values()), *there])
 
-    def check(self, step: int) -> None:
-        """Raise NonFiniteError unless all is finite after `step`, of activities that of the step."""
+    def check(self, step: int, before: int | None = None) -> None:
+        """Raise NonFiniteError unless all is finite after `step`, of activities that of the step.
+
+        The error says that it was in a step `before`, of which that is known.
+        """
         if not self.finite(step):
             arrays = {key: one.at(step) for key, one in self._histories.items()} | self._others
-            assert_finite(arrays, self._variables, self._graph, self._slices, step)
+            assert_finite(arrays, self._variables, self._graph, self._slices, step, before)
 
 
 def changed_by_updates(
@@ -67,15 +73,40 @@ def assert_finite(
     graph: Graph,
     slices: Sequence[int],
     step: int,
+    before: int | None = None,
 ) -> None:
     """Raise NonFiniteError if an array holds a NaN, or an infinity that its variable does not declare.
 
-    `arrays` by key are `[slices, ...]`, or `[1, ...]` of the network. The error names the place in the whole
-    layer, also where this rank has a part of its rows or features.
+    `arrays` by key are `[slices, ...]`, or `[1, ...]` of the network. Units that have spiked in `step` are
+    judged after the reset with which the next one begins. The error names the place in the whole layer, also
+    where this rank has a part of its rows or features, and a step `before` in which all was finite.
     """
     if not _proven(list(arrays.values())):
-        for key, array in arrays.items():
-            _assert_finite(key, array, variables[key], graph, slices, step)
+        values = _after_resets(arrays, graph.network, step)
+        for key in sorted(values, key=_place(graph.network)):
+            _assert_finite(key, values[key], variables[key], graph, slices, step, before)
+
+
+def _place(network: Network) -> Callable[[str], tuple[int, bool]]:
+    """Return the order of keys in which they are named: by layer, its activity after its variables."""
+    numbers = {f"layers/{name}": number for number, name in enumerate(network.layers)}
+    return lambda key: (numbers.get(key.rpartition("/")[0], len(numbers)), key.endswith("/A"))
+
+
+def _after_resets(arrays: Mapping[str, Array], network: Network, step: int) -> dict[str, np.ndarray]:
+    """Return arrays on the host, those of units that have spiked as they are after their reset."""
+    found = {key: host(array) for key, array in arrays.items()}
+    for name, layer in network.layers.items():
+        folder = f"layers/{name}/"
+        activity = found.get(f"{folder}A")
+        if activity is None or not layer.spiking:
+            continue
+        if activity.ndim > _AXES:
+            activity = History(activity).at(step)
+        state = {key.removeprefix(folder): array for key, array in found.items() if key.startswith(folder)}
+        after = layer.after_reset(state, activity, step, network.run.dt)
+        found |= {folder + variable: values for variable, values in after.items()}
+    return found
 
 
 def _proven(arrays: Sequence[Array]) -> bool:
@@ -88,9 +119,14 @@ def _proven(arrays: Sequence[Array]) -> bool:
 
 
 def _assert_finite(
-    key: str, array: Array, variable: Variable, graph: Graph, slices: Sequence[int], step: int
+    key: str,
+    values: np.ndarray,
+    variable: Variable,
+    graph: Graph,
+    slices: Sequence[int],
+    step: int,
+    before: int | None,
 ) -> None:
-    values = host(array)
     bad = np.isnan(values) if variable.infinite else ~np.isfinite(values)
     if not bad.any():
         return
@@ -102,8 +138,9 @@ def _assert_finite(
     whose = f" of slice {slices[first]}" if variable.per == "slice" else ""
     what, hint = _described(key, graph.network)
     said = "is no longer finite at step" if step else "is not finite at step"
+    was = f"; it was at step {before}" if before is not None and before < step - 1 else ""
     error = NonFiniteError(
-        f"{what}{whose} {said} {step}\n"
+        f"{what}{whose} {said} {step}{was}\n"
         f"    found:    {values[(first, *place)]}{at and f' at {at}'}\n"
         f"    hint:     {hint}",
         what,
@@ -136,7 +173,7 @@ def _described(key: str, network: Network) -> tuple[str, str]:
     owner, _, name = rest.rpartition("/")
     if folder == "layers":
         layer = network.layers[owner]
-        hint = layer.diverges if layer.images is None else "the images of its source have such numbers"
+        hint = layer.remedy(name) if layer.images is None else "the images of its source have such numbers"
         return f"layer {owner}" if name == "A" else f"{name} of layer {owner}", hint
     if folder == "connections":
         return f"{name} of connection {owner}", "lower learn.rate, or normalise the weights"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 
 import numpy as np
 
-from petabatch.engine.agreement import agreed, agreeing
+from petabatch.engine.agreement import agreed
 from petabatch.engine.backend import Backend
 from petabatch.engine.failure import OF_A_SLICE, Failure
 from petabatch.engine.finite import Watch
@@ -14,9 +14,14 @@ from petabatch.engine.lane import Lane
 from petabatch.engine.last_finite import LastFinite
 from petabatch.engine.observer import Observer
 from petabatch.engine.observers import neighbouring, observers
+from petabatch.engine.retracing import error_of_its_step
 from petabatch.engine.steppers import Stepper, fails_alone
 from petabatch.errors import NonFiniteError, PetabatchError
+from petabatch.network.last_finite import TRACED
 from petabatch.variable import Array
+
+_WORTH_KEEPING = 100
+"""Steps in which the state is kept at most once if it is changed by hand again and again."""
 
 
 class Group:
@@ -25,9 +30,9 @@ class Group:
     Each rests, resets and learns by itself, and has its own values.
     """
 
-    def __init__(self, lanes: Sequence[Lane]) -> None:
+    def __init__(self, lanes: Sequence[Lane], recording: bool = True) -> None:
         """Take lanes whose steppers are of one kind."""
-        self.all = list(lanes)
+        self.all, self._recording = list(lanes), recording
         network = lanes[0].plan.graph.network
         self._changing = self.all if network.over_time else []
         """The lanes whose values change over time: all or none."""
@@ -36,8 +41,8 @@ class Group:
         self._watches: list[Watch] = []
         self._kept: list[LastFinite] = []
         self._steppers: list[Stepper] = []
-        self._kinds: list[Sequence[Lane]] = []
-        """The lanes that are advanced in one call: their steppers are of one kind."""
+        self.calls: list[Sequence[Lane]] = []
+        """The lanes that are advanced in one call: their steppers are of one kind. Known once it has run."""
         self._different: list[Lane] = []
         """A lane of each plan that differs in more than numbers of the steps: most slices share one."""
         self._observed: Sequence[Lane] | None = None
@@ -49,6 +54,10 @@ class Group:
         """Whether a slice may stop alone with an error of the update of a layer."""
         self._quiet = range(0)
         """Steps that were reached or passed after the last event, up to the next one, its stop."""
+        self._retraces = TRACED in lanes[0].arrays
+        """Whether slices can make steps again, to find out in which one they were no longer finite."""
+        self._unkept = 0
+        """Steps since it was last looked whether a state is kept from which they can do so."""
 
     @property
     def lanes(self) -> slice:
@@ -58,33 +67,52 @@ class Group:
     def run(self, first: int, last: int) -> None:
         """Make steps first+1 .. last, with everything that happens in them.
 
-        Raises NonFiniteError when a variable holds a NaN or an infinity at the end of a display, or of them.
+        Raises NonFiniteError when a variable holds a NaN or an infinity after a step that is judged.
         """
-        step, leader = first, self.all[0]
-        measure = leader.clock.measure
+        step, plan = first, self.all[0].plan
+        measure = self.all[0].clock.measure
         # What overflows is reported by name at the end, not as a warning of numpy's.
         with np.errstate(over="ignore", invalid="ignore"), measure("lane"):
-            for lane in self._changing:
-                lane.start(step)
-            self._arrange()
-            for lanes in self._kinds:
-                lanes[0].stepper.load_weights()
+            self._start(step)
+            self._unkept += last - step
+            if self._retraces and (step == 0 or (not plan.tolerant and self._unkept >= _WORTH_KEEPING)):
+                self._keep(step, again=False)
+                self._unkept = 0
             while step < last:
-                if step not in self._quiet:
-                    self._begin(step)
-                    event = min(lane.next_event(step, leader.plan.length) for lane in self._different)
-                    self._quiet = range(step + 1, event)
-                stop = min(self._quiet.stop, last)
-                with measure("steps"):
-                    self._advance(step, stop)
-                step = stop
+                step = self._make(step, min(last, plan.next_judgement(step)))
                 if self._raising:
                     sound = self._sound
                     self._stop([lane.stepper.take_error() for lane in sound], sound, step)
                 if step == self._quiet.stop:
                     self._end(step)
-                if step == last or step % leader.ctx.display == 0:
-                    self._check(step)
+                if plan.judges(step):
+                    self._judge(step)
+
+    def repeat(self, first: int, last: int) -> None:
+        """Make steps first+1 .. last again, without what else happens at their ends."""
+        step = first
+        self._start(step)
+        while step < last:
+            step = self._make(step, last)
+
+    def _start(self, step: int) -> None:
+        """Be ready to go on from `step`."""
+        for lane in self._changing:
+            lane.start(step)
+        self._arrange()
+        for lanes in self.calls:
+            lanes[0].stepper.load_weights()
+
+    def _make(self, step: int, last: int) -> int:
+        """Make the steps after `step` up to the next event, or up to `last`; return the last of them."""
+        if step not in self._quiet:
+            self._begin(step)
+            event = min(lane.next_event(step, self.all[0].plan.length) for lane in self._different)
+            self._quiet = range(step + 1, event)
+        stop = min(self._quiet.stop, last)
+        with self.all[0].clock.measure("steps"):
+            self._advance(step, stop)
+        return stop
 
     def _end(self, step: int) -> None:
         """Learn from a step, and record it, where that is due."""
@@ -131,31 +159,45 @@ class Group:
                     if (found := _error(lane.observer.record, step)) is not None:
                         lane.stop(Failure.of(found, step))
 
-    def _check(self, step: int) -> None:
-        """Raise NonFiniteError, or stop the slice, when a variable is not finite.
+    def _judge(self, step: int) -> None:
+        """Raise NonFiniteError, or stop the slice, when a variable is not finite; keep the state if it is.
 
         What is kept then, or left at the end of a run, is materialised before.
         """
+        plan = self.all[0].plan
         if not self._watches:
             self._watches = [_watch(lanes) for lanes in neighbouring(self.all)]
-            if self.all[0].plan.tolerant:
-                self._kept = [LastFinite(_arrays(lanes)) for lanes in neighbouring(self.all)]
-        keeps = self.all[0].plan.tolerant and step % self.all[0].ctx.display == 0
-        if keeps or step == self.all[0].plan.length:
-            for lane in self.all:
-                lane.stepper.materialise()
-        if not self.all[0].plan.tolerant:
-            with agreeing(self._ranks, self.lanes.start):
-                for watch in self._watches:
-                    watch.check(step)
-        elif step % self.all[0].ctx.display and step < self.all[0].plan.length:
-            return  # other sync events depend on the batch; the step at which a slice stops must not
-        else:
-            sound, finite = self._sound, all(watch.finite(step) for watch in self._watches)
-            if not finite or self._ranks.size > 1:
-                errors = [None if finite else _error(_watch([lane]).check, step) for lane in sound]
-                self._stop(errors, sound, step)
-            for kept in self._kept if step < self.all[0].plan.length else ():
+        if plan.tolerant or step == plan.length:
+            self._materialise()
+        sound, finite = self._sound, all(watch.finite(step) for watch in self._watches)
+        if not finite or self._ranks.size > 1:
+            errors: list[PetabatchError | None] = [None] * len(sound)
+            for place, lane in enumerate(() if finite else sound):
+                errors[place] = self._not_finite(lane, step)
+                if errors[place] is not None and not plan.tolerant:
+                    break
+            self._stop(errors, sound, step)
+        if (plan.tolerant or self._retraces) and step < plan.length:
+            self._keep(step)
+
+    def _not_finite(self, lane: Lane, step: int) -> PetabatchError | None:
+        """Return the error of a lane that is not finite, of the step in which it began if that is known."""
+        found = _error(lambda step: _watch([lane]).check(step, lane.plan.judged_before(step)), step)
+        if found is None or not (self._retraces and lane.plan.retraces):
+            return found
+        alone = Group([lane], recording=False)
+        return error_of_its_step(lane, step, alone.repeat, _watch([lane])) or found
+
+    def _materialise(self) -> None:
+        for lane in self.all:
+            lane.stepper.materialise()
+
+    def _keep(self, step: int, again: bool = True) -> None:
+        """Keep the state after `step`; not `again` where one is kept from which steps can be made again."""
+        if not self._kept:
+            self._kept = [LastFinite(_arrays(lanes)) for lanes in neighbouring(self.all)]
+        for kept in self._kept:
+            if again or kept.traced < 0:
                 kept.keep(step)
 
     @property
@@ -168,7 +210,7 @@ class Group:
         steppers = [lane.stepper for lane in self.all]
         if steppers != self._steppers:
             self._steppers, self._observed = steppers, None
-            self._kinds = [lanes for kind in _alike(self.all) for lanes in _calls(kind)]
+            self.calls = [lanes for kind in _alike(self.all) for lanes in _calls(kind)]
             self._different = list({id(lane.plan.model or lane.plan): lane for lane in self.all}.values())
 
     def _begin(self, step: int) -> None:
@@ -185,18 +227,29 @@ class Group:
     def _advance(self, first: int, last: int) -> None:
         paused = set(self.all).difference(self._sound) if self.all[0].plan.tolerant else set()
         paused |= {lane for lane in self._resting if lane not in paused and lane.rests(first, last)}
-        for lanes in self._kinds:
+        for lanes in self.calls:
             moving = [lane for lane in lanes if lane not in paused] if paused else lanes
             if moving and moving[0].control.needed:
                 for step in range(first + 1, last + 1):
                     for lane in moving:
                         lane.control.control(step, lane.images.fresh_at(step))
-                    _steps(moving, step - 1, step)
+                    self._steps(moving, step - 1, step)
             elif moving:
-                _steps(moving, first, last)
+                self._steps(moving, first, last)
         for lane in self._resting:
             if lane not in paused:
                 lane.moved(first, last)
+
+    def _steps(self, lanes: Sequence[Lane], first: int, last: int) -> None:
+        """Have lanes of one kind make steps first+1 .. last."""
+        steppers, fresh = [lane.stepper for lane in lanes], lanes[0].images.fresh_at(first + 1)
+        try:
+            sums = steppers[0].run_together(steppers, first, last, fresh)
+        except OF_A_SLICE as error:
+            error.slices = error.slices or [number for lane in lanes for number in lane.slices]
+            raise
+        if self._recording:
+            steppers[0].record(steppers, lanes[0].recorder, first, last, sums)
 
 
 def _error(
@@ -208,17 +261,6 @@ def _error(
     except kinds as error:
         return error
     return None
-
-
-def _steps(lanes: Sequence[Lane], first: int, last: int) -> None:
-    """Have lanes of one kind make steps first+1 .. last."""
-    steppers, fresh = [lane.stepper for lane in lanes], lanes[0].images.fresh_at(first + 1)
-    try:
-        sums = steppers[0].run_together(steppers, first, last, fresh)
-    except OF_A_SLICE as error:
-        error.slices = error.slices or [number for lane in lanes for number in lane.slices]
-        raise
-    steppers[0].record(steppers, lanes[0].recorder, first, last, sums)
 
 
 def _watch(lanes: Sequence[Lane]) -> Watch:

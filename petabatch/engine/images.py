@@ -176,6 +176,11 @@ def files_shown(readers: Mapping[str, ImageReader]) -> dict[str, Sequence[tuple[
     return {name: read.stream.files for name, read in readers.items() if read.layer.source.traced}
 
 
+def found(readers: Mapping[str, ImageReader]) -> list[str]:
+    """Return how many images of which sizes the layers have found."""
+    return [f"{name}: {read.stream.found}" for name, read in readers.items() if read.stream.found]
+
+
 def log_notes(readers: Mapping[str, ImageReader]) -> None:
     """Warn of what can hardly be meant, or will make reading slow, as far as is open now."""
     noted: dict[str, list[str]] = {}

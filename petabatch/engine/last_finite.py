@@ -9,7 +9,7 @@ from petabatch.engine.finite import Watch
 from petabatch.engine.history import History
 from petabatch.engine.state import State
 from petabatch.errors import NonFiniteError, PetabatchError
-from petabatch.network.last_finite import NAME, STEP, is_cleared
+from petabatch.network.last_finite import NAME, STEP, TRACED, is_cleared
 from petabatch.network.plan import Plan
 from petabatch.parallel.comm import Comm
 from petabatch.variable import Array, host
@@ -23,17 +23,39 @@ class LastFinite:
         self._copies = [
             (arrays[key.removeprefix(f"{NAME}/")], array)
             for key, array in arrays.items()
-            if key.startswith(f"{NAME}/") and key != STEP
+            if key.startswith(f"{NAME}/") and key not in (STEP, TRACED)
         ]
         self._histories = [arrays[key] for key in arrays if f"{NAME}/{key}" in arrays and key.endswith("/A")]
         self._cleared = [array for key, array in arrays.items() if is_cleared(key)]
-        self._step = arrays[STEP]
+        self._step, self._traced = arrays[STEP], arrays.get(TRACED)
 
     def keep(self, step: int) -> None:
         """Copy the state after `step`, which is finite; `materialise` before."""
         for array, copy in self._copies:
             copy[...] = array
         self._step[...] = step
+        if self._traced is not None:
+            self._traced[...] = step
+
+    @property
+    def traced(self) -> int:
+        """The step from which all these slices can make their steps again; -1 if there is none."""
+        return -1 if self._traced is None else int(host(self._traced).min())
+
+    def rewind(self) -> None:
+        """Set the state from which steps are made again."""
+        for array, copy in self._copies:
+            array[...] = copy
+
+    @property
+    def state(self) -> Sequence[Array]:
+        """Copies of the arrays that steps change."""
+        return [array.copy() for array, _ in self._copies]
+
+    def set(self, state: Sequence[Array]) -> None:
+        """Set a `state`."""
+        for (array, _), values in zip(self._copies, state, strict=True):
+            array[...] = values
 
     def restore(self) -> None:
         """Set the state that was kept, of a single slice: activities of all steps are those of its step."""

@@ -54,7 +54,7 @@ class Reduction(ABC):
 
     @property
     def pending(self) -> bool:
-        """Whether sums are under way."""
+        """Whether sums are under way, and have not arrived yet."""
         return False
 
     def poll(self) -> None:
@@ -100,6 +100,7 @@ class Overlapped(Reduction):
     def __init__(self, state: State, sums: Sums, terms: int = 1, tile: Sums | None = None) -> None:
         super().__init__(state, sums, terms, tile)
         self._under_way: tuple[Pending, Mapping[str, str]] | None = None
+        self._arrived = False
 
     def __call__(
         self,
@@ -113,18 +114,18 @@ class Overlapped(Reduction):
         self.settle()
         before = {name: self.state.arrays[late[name]] for name in parts} if update > 0 else {}
         copies = {name: values.copy() for name, values in parts.items()}
-        self._under_way = self._begin(copies, shared), late
+        self._under_way, self._arrived = (self._begin(copies, shared), late), False
         return before
 
     @property
     def pending(self) -> bool:
-        """Whether sums are under way."""
-        return self._under_way is not None
+        """Whether sums are under way, and have not arrived yet."""
+        return self._under_way is not None and not self._arrived
 
     def poll(self) -> None:
         """Make progress on them."""
-        if self._under_way is not None:
-            self._under_way[0].test()
+        if self._under_way is not None and not self._arrived:
+            self._arrived = self._under_way[0].test()
 
     def settle(self) -> None:
         """Finish them and keep them in the state."""

@@ -80,7 +80,8 @@ class RowSplit(Split):
         if not (y.before or y.after):
             return fine, p
         wide = module_of(fine).asarray(surrounded(group, host(fine), y.before, y.after, tag))
-        lead = y.before if group.rank > 0 else 0  # beyond the edge of the image is no row of any tile
+        before = y.before if group.rank > 0 else 0  # beyond the edge of the image is no row of any tile
+        lead = before + y.lead
         return wide, replace(p, y=Axis(y.coarse, wide.shape[1], y.stride, y.size, lead=lead))
 
     def overlapping(self, p: Patches) -> Patches:
@@ -117,4 +118,4 @@ def _of_tile(connection: Connection, group: Comm) -> Connection:
     """Return a connection with the weights of the positions of a tile, if each has its own."""
     if connection.owner is None or over_positions(connection.owner.mode):
         return connection
-    return weights_of_part(connection, 0, group)
+    return weights_of_part(connection, -6, group)

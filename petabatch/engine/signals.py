@@ -281,12 +281,7 @@ class Signals:
         return image[:, first : first + own + around]
 
     def _weights(self, connection: str, delayed: bool = False) -> Any:
-        """Return what a connection delivers by: patches, or its synapses, which may be `delayed`."""
-        wiring = self.graph.wirings[connection]
-        if wiring.synapses is not None:
-            arrays = owned(self.arrays, f"connections/{connection}")
-            return self.kernels.synapses(arrays, wiring.synapses.post_units, delayed)
-        return patches_of(wiring.weights, self.graph, self.arrays, self.kernels)
+        return delivers_by(connection, self.graph, self.arrays, self.kernels, delayed)
 
     def _write_terms(
         self,
@@ -342,10 +337,22 @@ class Signals:
             into[kind][...] = 0
 
 
-def patches_of(
-    weights: str | None, graph: Graph, arrays: Mapping[str, Array], kernels: ArrayKernels
-) -> Array | None:
-    """Return the weights of a connection as the post layer sees them; None for those without any."""
+def delivers_by(
+    connection: str,
+    graph: Graph,
+    arrays: Mapping[str, Array],
+    kernels: ArrayKernels,
+    delayed: bool = False,
+) -> Any:
+    """Return what a connection delivers by: its synapses, which may be `delayed`, or patches, or None.
+
+    Patches are the weights as the post layer sees them.
+    """
+    wiring = graph.wirings[connection]
+    if wiring.synapses is not None:
+        mine = owned(arrays, f"connections/{connection}")
+        return kernels.synapses(mine, wiring.synapses.post_units, delayed)
+    weights = wiring.weights
     if weights is None:
         return None
     derived, link = arrays.get(f"connections/{weights}/patches"), graph.wirings[weights].link

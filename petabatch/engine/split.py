@@ -73,7 +73,7 @@ class Split(ABC):
         # same arrays.
         outermost = whole.whole or whole
         method = of_part(whole.method, own)
-        recordings = tuple(recordings_of(own))
+        recordings = tuple(recordings_of(own, outermost.graph))
         self.plan = replace(whole, graph=own, method=method, recordings=recordings, whole=outermost)
         self.together = method.by_layers
         streams = {stream.path: stream for recording in whole.recordings for stream in recording.streams}

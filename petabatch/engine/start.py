@@ -18,12 +18,13 @@ from petabatch.network.numbers import is_plain
 from petabatch.network.over_time import at_step
 from petabatch.network.slices import first_of_seeds, own_values, seed_of, within_point
 from petabatch.random import stream
+from petabatch.spec.network import Network
 from petabatch.spec.part_errors import calling
-from petabatch.spec.parts import Layer, WeightOwner
+from petabatch.spec.parts import WeightOwner
 from petabatch.spec.paths import file_problem
 from petabatch.spec.synapses import Drawn, Synapses
 from petabatch.spec.weights import Initial
-from petabatch.variable import Array
+from petabatch.variable import Array, Variable
 
 Readers = Mapping[str, Callable[[int, int], np.ndarray]]
 """The image of a global slice and item, by input layer."""
@@ -143,7 +144,8 @@ class Start:
     def _start_variables(self, name: str, without: str = "", only: str = "") -> list[Problem]:
         """Initialise the variables that `starts` names; return what is wrong with the files that are read."""
         problems = []
-        for first, some, layer in self._own(name):
+        for first, some, own in self._own(name):
+            layer = own.layers[name]
             for variable, (path, initial) in layer.starts.items():
                 if variable == without or (only and variable != only):
                     continue
@@ -153,8 +155,7 @@ class Start:
                 try:
                     with calling(initial, key):
                         self._fill(initial, values, f"start/{name}/{variable}", first)
-                    if variable == "A" and layer.spiking:
-                        _check_spikes(values)
+                    _check_whole(self._state.variables[f"layers/{name}/{variable}"], values)
                 except InputError as error:
                     problems.append(file_problem(key, initial, error))
         return problems
@@ -256,8 +257,10 @@ class Start:
     def _prepare(self, layer: str, activity: Array) -> None:
         """Set the initial state of a layer, in each slice with its values."""
         state = self._state.owned(f"layers/{layer}")
-        for _, some, own in self._own(layer):
-            own.prepare({key: array[some] for key, array in state.items()}, activity[some])
+        for _, some, own in self._own(layer, "run.dt"):
+            own.layers[layer].prepare(
+                {key: array[some] for key, array in state.items()}, activity[some], own.run.dt
+            )
 
     def _start_from_values(self, layer: str) -> None:
         """Set the variables of a layer to what its values in each slice say."""
@@ -266,29 +269,32 @@ class Start:
         if plain and not network.over_time:
             return  # variables begin alike
         for _, some, own in self._own(layer):
-            for variable in own.variables():
+            for variable in own.layers[layer].variables():
                 state[variable.name][some] = variable.initial
 
-    def _own(self, layer: str) -> Iterator[tuple[int, slice, Layer]]:
-        """Yield local slices with the same values of a layer: the first, all, and the layer in step 0."""
-        if not self._paths(layer):
-            yield 0, slice(None), at_step(self._network, 0).layers[layer]
+    def _own(self, layer: str, *keys: str) -> Iterator[tuple[int, slice, Network]]:
+        """Yield local slices with the same values of a layer: the first, all, and their network in step 0.
+
+        `keys` are others in whose values they may differ.
+        """
+        if not self._paths(layer, *keys):
+            yield 0, slice(None), at_step(self._network, 0)
             return
         for index in range(self._state.hi - self._lo):
             own = at_step(self._state.network_of(self._lo + index), 0)
-            yield index, slice(index, index + 1), own.layers[layer]
+            yield index, slice(index, index + 1), own
 
-    def _paths(self, layer: str) -> list[str]:
-        """Return the key paths of a layer in which slices differ."""
-        return [path for path in own_values(self._network, 0) if path.startswith(f"layers.{layer}.")]
+    def _paths(self, layer: str, *keys: str) -> list[str]:
+        """Return the key paths of a layer, and of others, in which slices differ."""
+        paths = own_values(self._network, 0)
+        return [path for path in paths if path.startswith(f"layers.{layer}.") or path in keys]
 
 
-def _check_spikes(activity: Array) -> None:
-    """Raise InputError unless the activity of a layer that spikes consists of numbers of spikes."""
-    wrong = activity[(activity < 0) | (activity != np.floor(activity))]
-    if wrong.size:
+def _check_whole(variable: Variable, values: Array) -> None:
+    """Raise InputError if a variable of whole numbers starts with others."""
+    found = "" if variable.whole is None else variable.whole.wrong(values)
+    if variable.whole is not None and found:
         raise InputError(
-            "the activity of this layer is the number of spikes of each unit\n"
-            f"    found:    {wrong[0]:g}\n    expected: whole numbers that are not negative, such as "
-            '{ type = "constant", value = 1 }'
+            f"{variable.name} cannot start with these values\n    found:    {found}\n"
+            f"    expected: {variable.whole.expected()}"
         )

@@ -93,22 +93,30 @@ class State:
         return {key: array for key, array in self.arrays.items() if self.variables[key].checkpoint}
 
     def kept(self) -> dict[str, Array]:
-        """Return the last finite state of slices that may stop, and its step."""
-        return {key: self.arrays[key] for key in last_finite.copies(self.variables)}
+        """Return the last finite state of slices that may stop, and its step, as a checkpoint holds it."""
+        return {key: self.arrays[key] for key in last_finite.saved(self.variables)}
 
     def restore_kept(self, arrays: Mapping[str, np.ndarray]) -> bool:
         """Take over the last finite state from a checkpoint; return False if it has none."""
         kept = self.kept()
-        if kept.keys() != last_finite.copies(arrays):
+        if last_finite.needed(kept) != last_finite.needed(last_finite.saved(arrays)):
             return False
-        for key in kept:
+        for key in kept.keys() & arrays.keys():
             self.arrays[key] = arrays[key]
+        if last_finite.TRACED in self.arrays and kept.keys() <= arrays.keys():
+            self.arrays[last_finite.TRACED] = arrays[last_finite.STEP]
         return True
+
+    def forget_kept(self) -> None:
+        """Let no step be made again from the state that is kept."""
+        if last_finite.TRACED in self.arrays:
+            self.arrays[last_finite.TRACED][...] = -1
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Take over the arrays of a checkpoint.
 
-        Raises FormatError when some are missing, ValueError when one has another shape or dtype.
+        Raises FormatError when some are missing or `check_whole` refuses them, ValueError when one has
+        another shape or dtype.
         """
         saved = self.saved()
         restarts = set() if lazy_codes.continues(saved, arrays) else lazy_codes.keys(saved)
@@ -117,10 +125,22 @@ class State:
                 f"the checkpoint lacks arrays of this network\n    found:    no {', '.join(missing)}\n"
                 "    hint:     it is of an earlier version of petabatch, with which the run can be resumed"
             )
+        check_whole(self.variables, arrays)
         for key in saved:
             if key not in restarts:
                 self.arrays[key] = arrays[key]
         self.refresh()
+
+
+def check_whole(variables: Mapping[str, Variable], arrays: Mapping[str, np.ndarray]) -> None:
+    """Raise FormatError if an array, by its key, does not have the whole numbers that its variable must."""
+    for key, array in arrays.items():
+        whole = variables[key].whole if key in variables else None
+        if whole is not None and (found := whole.wrong(array)):
+            raise FormatError(
+                f"{key}: a network cannot go on from these numbers\n"
+                f"    found:    {found}\n    expected: {whole.expected()}"
+            )
 
 
 def owned(arrays: Mapping[str, Array], prefix: str) -> Mapping[str, Array]:

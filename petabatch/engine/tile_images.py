@@ -30,6 +30,11 @@ class TileStream(ImageStream):
         """Those of the whole."""
         return self._whole.notes
 
+    @property
+    def found(self) -> str:
+        """That of the whole."""
+        return self._whole.found
+
     def expect(self, slices: int) -> None:
         """Prepare for the number of slices for which it is read."""
         self._whole.expect(slices)

@@ -9,20 +9,31 @@ from typing import Any
 import numpy as np
 
 from petabatch.equations.expression import Expression, Name, Number
-from petabatch.equations.functions import FUNCTIONS
+from petabatch.equations.functions import CALLED, FUNCTIONS
 
 
-def evaluate(expression: Expression, values: Mapping[str, Any], xp: Any = np) -> Any:
+def evaluate(expression: Expression, values: Mapping[str, Any], xp: Any = np, real: Any = None) -> Any:
     """Return the value of an expression; `values` has its names, `xp` is numpy or cupy.
 
-    As in compiled code, both sides of a choice are computed, and division by zero is no error.
+    As in compiled code, both sides of a choice are computed, and division by zero is no error. Numbers that
+    are the same in all units are floats, which arrays round to their type, but for times, which are float64.
+    `real` is the type of arrays.
     """
     if isinstance(expression, Number):
         return expression.value
     if isinstance(expression, Name):
         return values[expression.name]
-    arguments = [evaluate(one, values, xp) for one in expression.arguments]
-    return FUNCTIONS[expression.function].apply(xp, *arguments)
+    function = FUNCTIONS[expression.function]
+    arguments = [evaluate(one, values, xp, real) for one in expression.arguments]
+    found = function.apply(xp, *arguments)
+    if isinstance(found, np.ndarray) and found.ndim == 0:  # of `where` of numbers
+        found = found[()]
+    numbers = all(type(one) is float for one in arguments[function.of_conditions :])
+    if isinstance(found, np.floating):
+        return float(found) if numbers or expression.function in CALLED else found
+    if numbers and real is not None and getattr(found, "dtype", bool) not in (bool, real):
+        return found.astype(real)  # numbers that each unit chooses from
+    return found
 
 
 def number(expression: Expression, values: Mapping[str, float]) -> float:

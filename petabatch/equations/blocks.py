@@ -7,18 +7,25 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from petabatch.equations.expression import Apply, Expression, Name, names_in
-from petabatch.equations.grammar import LONGEST, EquationError, Place, check_name, parse
+from petabatch.equations.expression import Apply, Expression, Name, Number, names_in
+from petabatch.equations.grammar import (
+    LONGEST,
+    NOISE,
+    EquationError,
+    Place,
+    check_name,
+    parse,
+    together,
+)
 from petabatch.errors import did_you_mean
 
 LINES = 60
 """The most lines of a block."""
-NOISE = re.compile(r"xi(_[A-Za-z0-9]+)*")
-"""Names of white noise; different names are independent."""
 _DERIVATIVE = re.compile(r"\s*d([A-Za-z]\w*)\s*/\s*dt\s*=(?!=)")
 _DEFINITION = re.compile(r"\s*([A-Za-z]\w*)\s*=(?!=)")
 _STATEMENT = re.compile(r"\s*([A-Za-z]\w*)\s*([-+*/]?)=(?!=)")
-_FLAG = "unless refractory"
+_FLAG = r"\s*(\(\s*)?unless\s+refractory\s*(?(1)\)\s*)"
+"""Also in parentheses, as Brian2 writes it."""
 
 
 class Derivative(NamedTuple):
@@ -94,11 +101,22 @@ def read_equations(text: str, given: Collection[str]) -> Equations:
         raise EquationError("there is no differential equation", None, expected="a line such as dv/dt = -v")
     known = (*variables, *given, "t", "dt")
     definitions: dict[str, Expression] = {}
+    derivatives: dict[str, Derivative] = {}
+    errors: list[EquationError] = []
     for name, line in _ordered(defined):
-        definitions[name] = parse(line.text, (*known, *definitions), line.place)
-    derivatives = {
-        head.name: _derivative(head.right, (*known, *definitions)) for head in heads if head.derivative
-    }
+        try:
+            definitions[name] = parse(line.text, (*known, *definitions), line.place)
+        except EquationError as error:
+            errors.append(error)
+            definitions[name] = Number(0.0)  # it is known to other lines
+    for head in heads:
+        if head.derivative:
+            try:
+                derivatives[head.name] = _derivative(head.right, (*known, *definitions))
+            except EquationError as error:
+                errors.append(error)
+    if errors:
+        raise together(errors)
     return Equations(derivatives, definitions)
 
 
@@ -166,10 +184,10 @@ def _head(line: _Line) -> _Head:
 
 def _derivative(line: _Line, known: Collection[str]) -> Derivative:
     rate, colon, flag = line.text.partition(":")
-    if colon and " ".join(flag.split()) != _FLAG:
+    if colon and re.fullmatch(_FLAG, flag) is None:
         place = line.place.moved(f"{rate}:{flag[: len(flag) - len(flag.lstrip())]}")
         hint = "equations have no units here" if flag.strip() else ""
-        raise EquationError("there is no such flag", place, flag.strip(), _FLAG, hint)
+        raise EquationError("there is no such flag", place, flag.strip(), "unless refractory", hint)
     noises = dict.fromkeys(found for found in re.findall(r"\bxi\w*\b", rate) if NOISE.fullmatch(found))
     return Derivative(parse(rate, (*known, *noises), line.place), bool(colon))
 

@@ -53,6 +53,14 @@ def names_in(expression: Expression) -> Iterator[str]:
             yield from names_in(one)
 
 
+def calls_in(expression: Expression) -> Iterator[Apply]:
+    """Yield the functions and operators in an expression."""
+    if isinstance(expression, Apply):
+        yield expression
+        for one in expression.arguments:
+            yield from calls_in(one)
+
+
 def renamed(expression: Expression, names: Mapping[str, str]) -> Expression:
     """Return an expression with other names."""
     if isinstance(expression, Name):

@@ -20,6 +20,8 @@ class Function(NamedTuple):
     """Its value is a condition, not a number."""
     of_conditions: int = 0
     """How many of its arguments, the first ones, are conditions."""
+    first: str = ""
+    """The source of an intermediate result, {first} in `source`."""
 
 
 def _unary(name: str, source: str | None = None) -> Function:
@@ -40,7 +42,13 @@ OPERATORS = {
     "*": Function(2, "({0} * {1})", lambda xp, a, b: a * b),
     "/": Function(2, "({0} / {1})", lambda xp, a, b: xp.divide(a, b)),
     "**": Function(2, "math.pow({0}, {1})", lambda xp, a, b: xp.power(a, b)),
-    "%": Function(2, "({0} - {1} * real(math.floor({0} / {1})))", lambda xp, a, b: a - b * xp.floor(a / b)),
+    "%": Function(
+        2,
+        "({first} + {1} if ({first} < 0) & ({1} > 0) | ({first} > 0) & ({1} < 0)"
+        " else math.copysign({first}, {1}))",
+        lambda xp, a, b: xp.remainder(a, b),
+        first="math.fmod({0}, {1})",
+    ),
     "negative": Function(1, "(-{0})", lambda xp, a: -a),
     "<": Function(2, "({0} < {1})", lambda xp, a, b: xp.less(a, b), True),
     "<=": Function(2, "({0} <= {1})", lambda xp, a, b: xp.less_equal(a, b), True),
@@ -55,6 +63,8 @@ OPERATORS = {
 }
 """Operators, by how they are written; `if` is `a if condition else b`, with the condition first."""
 
+_MIN, _MAX = (f"({{0}} if ({{0}} {sign} {{1}}) | ({{0}} != {{0}}) else {{1}})" for sign in "<>")
+"""As of numpy: NaN if one of both is."""
 CALLED = {
     "exp": _unary("exp"),
     "expm1": _unary("expm1"),
@@ -70,18 +80,19 @@ CALLED = {
     "tanh": _unary("tanh"),
     "arctan": _unary("arctan", "math.atan({0})"),
     "abs": _unary("abs", "abs({0})"),
-    "floor": _unary("floor", "real(math.floor({0}))"),
-    "ceil": _unary("ceil", "real(math.ceil({0}))"),
+    "floor": _unary("floor", "_np.floor({0})"),
+    "ceil": _unary("ceil", "_np.ceil({0})"),
     "sign": _unary(
         "sign", "(real(1) if {0} > 0 else real(-1) if {0} < 0 else real(0) if {0} == 0 else real({0}))"
     ),
     "int": Function(1, "(real(1) if {0} else real(0))", lambda xp, c: xp.where(c, 1.0, 0.0), False, 1),
-    "min": Function(2, "({0} if {0} < {1} else {1})", lambda xp, a, b: xp.where(a < b, a, b)),
-    "max": Function(2, "({0} if {0} > {1} else {1})", lambda xp, a, b: xp.where(a > b, a, b)),
+    "min": Function(2, _MIN.format("{0}", "{1}"), lambda xp, a, b: xp.minimum(a, b)),
+    "max": Function(2, _MAX.format("{0}", "{1}"), lambda xp, a, b: xp.maximum(a, b)),
     "clip": Function(
         3,
-        "({1} if {0} < {1} else {2} if {0} > {2} else {0})",
-        lambda xp, x, a, b: xp.where(x < a, a, xp.where(x > b, b, x)),
+        _MIN.format("{first}", "{2}"),
+        lambda xp, x, a, b: xp.minimum(xp.maximum(x, a), b),
+        first=_MAX.format("{0}", "{1}"),
     ),
 }
 """Functions that are called; `exprel(x)` is (exp(x) - 1) / x, 1 at 0; `int` makes a number of a condition."""

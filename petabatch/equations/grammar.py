@@ -6,7 +6,7 @@ import ast
 import math
 import re
 import warnings
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from petabatch.equations.arrays import number as value_of
@@ -20,8 +20,12 @@ NODES, DEPTH = 600, 60
 """The most nodes of an expression, and how deep they may be nested."""
 EXPONENT = 64
 """The largest exponent that is a number."""
-RESERVED = {*CALLED, *CONSTANTS, "t", "dt", "xi", "A", "math", "range", "real", "refractory"}
-"""Names that no variable, parameter or current can have."""
+RESERVED = {
+    *CALLED, *CONSTANTS, "t", "dt", "A", "math", "range", "real", "refractory", "spikes", "history",
+}  # fmt: skip
+"""Names that no variable, definition, parameter or current can have, beside those of noise."""
+NOISE = re.compile(r"xi(_[A-Za-z0-9]+)*")
+"""Names of white noise; different names are independent."""
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
 _BINARY: dict[type[ast.AST], str] = {
@@ -59,11 +63,25 @@ class Place:
 class EquationError(ValueError):
     """A text that is no equation, with the place in it."""
 
+    others: Sequence[EquationError] = ()
+    """Further errors of the same text."""
+
     def __init__(
         self, message: str, place: Place | None, found: str = "", expected: str = "", hint: str = ""
     ) -> None:
         super().__init__(message if place is None else f"{place}: {message}")
         self.found, self.expected, self.hint = shortened(found), expected, hint
+
+
+def together(errors: Iterable[EquationError]) -> EquationError:
+    """Return one error that has the others, of those that found the same the first."""
+    different: dict[str, EquationError] = {}
+    for error in errors:
+        for one in (error, *error.others):
+            different.setdefault(one.found or str(one), one)
+    first, *others = different.values()
+    first.others = others
+    return first
 
 
 def parse(text: str, known: Collection[str], place: Place = Place(), condition: bool = False) -> Expression:
@@ -89,7 +107,13 @@ def parse(text: str, known: Collection[str], place: Place = Place(), condition: 
             "this cannot be read", place, text.strip(), "a shorter expression, less deeply nested"
         ) from None
     _check_size(tree, place)
-    found = _Reader(known, place, f"({text}\n)").expression(tree)
+    reader = _Reader(known, place, f"({text}\n)")
+    try:
+        found = reader.expression(tree)
+    except EquationError as error:
+        raise together([*reader.undefined, error]) if reader.undefined else error from None
+    if reader.undefined:
+        raise together(reader.undefined)
     if is_condition(found) != condition:
         wanted, got = ("a condition", "a number") if condition else ("a number", "a condition")
         hint = "such as v > -50" if condition else "int(...) of a condition is 1 or 0"
@@ -103,17 +127,20 @@ def is_condition(expression: Expression) -> bool:
 
 
 def check_name(name: str, place: Place | None) -> None:
-    """Raise EquationError if a variable, parameter or current cannot have this name."""
-    if name in RESERVED or not NAME.fullmatch(name) or "__" in name or len(name) > 40:
-        reason = "this name has a meaning of its own" if name in RESERVED else "this name cannot be used"
-        expected = "letters, digits and single _, a letter first"
-        raise EquationError(reason, place, name, expected if name not in RESERVED else "another name")
+    """Raise EquationError if a variable, definition, parameter or current cannot have this name."""
+    meaning = "this name has a meaning of its own"
+    if NOISE.fullmatch(name):
+        raise EquationError(meaning, place, name, "another name", "xi and xi_NAME are white noise")
+    if name in RESERVED:
+        raise EquationError(meaning, place, name, "another name")
+    if not NAME.fullmatch(name) or "__" in name or len(name) > 40:
+        raise EquationError(
+            "this name cannot be used", place, name, "letters, digits and single _, a letter first"
+        )
     try:
         ast.parse(name, mode="eval")
     except SyntaxError:
-        raise EquationError(
-            "this name has a meaning of its own", place, name, "another name, none of Python's keywords"
-        ) from None
+        raise EquationError(meaning, place, name, "another name, none of Python's keywords") from None
 
 
 def _check_characters(text: str, place: Place) -> None:
@@ -158,6 +185,7 @@ def _too_large(place: Place, found: str) -> EquationError:
 class _Reader:
     def __init__(self, known: Collection[str], place: Place, text: str) -> None:
         self.known, self.place, self.text = known, place, text
+        self.undefined: list[EquationError] = []
         self._constants: dict[int, float] = {}
         """The values of expressions without names, by their identity."""
 
@@ -236,7 +264,8 @@ class _Reader:
             raise self._error("this function has no arguments", node, f"{node.id}(...)")
         expected = ", ".join((*self.known, *CONSTANTS))
         hint = did_you_mean(node.id, self.known) or "numbers are given in `parameters`, inputs in `currents`"
-        raise self._error("this name is not defined", node, expected, hint)
+        self.undefined.append(self._error("this name is not defined", node, expected, hint))
+        return Name(node.id)
 
     def _binary(self, node: ast.BinOp) -> Expression:
         a, b = self._value(node.left), self._value(node.right)

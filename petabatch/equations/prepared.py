@@ -24,6 +24,9 @@ class Prepared(Protocol):
     def __call__(self, values: Values, dt: float) -> Mapping[str, float]:
         """Return the numbers."""
 
+    def rates(self, values: Values, dt: float) -> Mapping[str, tuple[str, float]]:
+        """Return the number by which a step multiplies each variable, about exp(a dt), and its rate a."""
+
 
 @dataclass(frozen=True)
 class Propagators:
@@ -59,6 +62,15 @@ class Propagators:
                 found[f"{letters[2]}__{name}"] = float((Q[row] * rest).sum())
         return found
 
+    def rates(self, values: Values, dt: float) -> Mapping[str, tuple[str, float]]:
+        """Return the rates of P, without what couples variables."""
+        own = {name: self.matrix.get((name, name)) for name in self.system.variables}
+        return {
+            name: (f"P__{name}__{name}", self.system.number(rate, values, dt))
+            for name, rate in own.items()
+            if rate is not None
+        }
+
 
 @dataclass(frozen=True)
 class Relaxation:
@@ -78,6 +90,10 @@ class Relaxation:
             found[f"c__{self.name}"] = gain * self.system.number(self.rest, values, dt)
         return found
 
+    def rates(self, values: Values, dt: float) -> Mapping[str, tuple[str, float]]:
+        """Return the rate of E."""
+        return {self.name: (f"E__{self.name}", self.system.number(self.rate, values, dt))}
+
 
 @dataclass(frozen=True)
 class RootOfStep:
@@ -86,3 +102,7 @@ class RootOfStep:
     def __call__(self, values: Values, dt: float) -> Mapping[str, float]:
         """Return the number."""
         return {"root__dt": math.sqrt(dt)}
+
+    def rates(self, values: Values, dt: float) -> Mapping[str, tuple[str, float]]:
+        """There are none."""
+        return {}

@@ -51,7 +51,7 @@ class WrongTexts(Exception):
         try:
             return read()
         except EquationError as error:
-            self.errors.append((key, error))
+            self.errors += [(key, one) for one in (error, *error.others)]
             return None
 
 

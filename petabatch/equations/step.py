@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from petabatch.equations.arrays import SCALARS
 from petabatch.equations.blocks import Equations, Statement
 from petabatch.equations.build import RESTING, Builder, Line, shown
 from petabatch.equations.expression import (
@@ -72,8 +73,9 @@ class Step:
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """All names that lines read."""
-        return frozenset(name for line in self.lines for name in names_in(line.value))
+        """All names that lines and results read."""
+        read = {name for line in self.lines for name in names_in(line.value)}
+        return frozenset({*read, *self.state.values(), self.activity})
 
     def numbers(self, values: Values, dt: float, refractory: float) -> dict[str, float]:
         """Return the numbers that lines read and that are known before a step, by name.
@@ -85,6 +87,20 @@ class Step:
         for prepared in self.prepared:
             found |= prepared(values, dt)
         return {name: float(value) for name, value in found.items() if name in self.names}
+
+    def leaks(self, values: Values, dt: float) -> dict[str, float]:
+        """Return the factors that are known before a step of variables on themselves, by variable.
+
+        Of those that decay by more than a thousandth, without what couples them to others.
+        """
+        found = dict[str, float]()
+        for prepared in self.prepared:
+            rates = prepared.rates(values, dt)
+            about = {name: SCALARS.exp(rate * dt) for name, (_, rate) in rates.items()}
+            slow = any(0 < 1 - factor < 1e-3 for factor in about.values())
+            exact = prepared(values, dt) if slow else {}
+            found |= {name: float(exact.get(rates[name][0], factor)) for name, factor in about.items()}
+        return found
 
     def __str__(self) -> str:
         new = {line: name for name, line in self.state.items()}

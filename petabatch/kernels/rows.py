@@ -17,7 +17,8 @@ class Form(NamedTuple):
     """The arguments of a row function, by name; their values are not part of it."""
 
     parameters: tuple[tuple[str, str, int], ...]
-    """Name, kind (`float`, `int` or `bool`) and length, which is 0 for a number and not for a tuple."""
+    """Name, kind and length, which is 0 for a number and not for a tuple. Kinds: `float`, in the precision of
+    the run, `double`, in float64, `int` and `bool`."""
     variables: tuple[str, ...]
     buffers: int
     draws: tuple[str, ...]

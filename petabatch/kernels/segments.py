@@ -29,8 +29,11 @@ class Segments:
 
         Sorted once; on a GPU the host waits for the number of sums of each pass.
         """
-        lengths = xp.bincount(targets, minlength=count)
-        numbers, passes = xp.argsort(targets, kind="stable"), []
+        if len(targets):
+            lengths, numbers = xp.bincount(targets, minlength=count), xp.argsort(targets, kind="stable")
+        else:  # which not all versions of CuPy count and sort
+            lengths, numbers = xp.zeros(count, int), xp.zeros(0, int)
+        passes = []
         while True:
             first = xp.cumsum(lengths) - lengths
             # A target that nothing arrives at has a sum, too: 0.

@@ -26,22 +26,28 @@ class FISTA(Layer):
     is passed on to the network, at every step.
 
     The step size k starts at `step` and adapts, so that no bound on the eigenvalues of the dictionary is
-    needed and sparse codes take larger steps than dense ones could. It grows by 5 % in every step, but is
-    halved if |drive(x) - drive(x_)| > |x - x_| / k: it was too large for the active units, or the image or
-    the weights have changed. If that bound is exceeded fourfold, the momentum is restarted as well. The
-    momentum coefficient for a varying step size follows Scheinberg, Goldfarb & Bai 2014. `kernels/fista.py`
-    has the rule for one slice.
+    needed and sparse codes take larger steps than dense ones could. It grows by 5 % in every step in which
+    the code moves, but is halved if |drive(x) - drive(x_)| > |x - x_| / k: it was too large for the active
+    units, or the image or the weights have changed. If that bound is exceeded fourfold, the momentum is
+    restarted as well; if fourfold in two steps in a row, k was far too large: the step starts from x_ again,
+    with k = |x - x_| / |drive(x) - drive(x_)|. The momentum coefficient for a varying step size follows
+    Scheinberg, Goldfarb & Bai 2014. `kernels/fista.py` has the rule for one slice.
 
     Its memory is the code of the previous step. After a reset the next step starts from x = 0, which an `age`
-    of 0 tells it: connections may still deliver the activity.
+    of 0 tells it: connections may still deliver the activity. The age is negative after a step in which the
+    bound was exceeded fourfold.
     """
 
     graph_safe: ClassVar[bool] = True
     local: ClassVar[bool] = True
+    diverges: ClassVar[str] = (
+        "the first steps are too large for atoms of such a norm: divide the dictionary by a number that "
+        "makes its norms about 1, and the threshold as well"
+    )
     type: Literal["fista"] = "fista"
     step: Positive = 0.01
-    """Initial step size k. Above 1 / L, with L the largest eigenvalue of dictionary^T dictionary, the energy
-    may rise during the first steps."""
+    """Initial step size k, of which the first step takes half, as the drive has changed from 0. Above 1 / L,
+    with L the largest eigenvalue of dictionary^T dictionary, the energy may rise in the first steps."""
     threshold: NonNegative = 0.5
     """Sparsity penalty lambda."""
     signed: Flag = False
@@ -82,11 +88,15 @@ class FISTA(Layer):
             Variable("drive_before", self.shape, LAYER_DIMS, "drive of the previous step"),
             Variable("step", (), (), "size of the step k", dtype="float64", initial=self.step),
             Variable(
-                "age", (), (), "t of the momentum (t - 1) / t+; 0: the code starts from 0", dtype="float64"
+                "age",
+                (),
+                (),
+                "t of the momentum (t - 1) / t+, or -t; 0: the code starts from 0",
+                dtype="float64",
             ),
         )
 
-    def prepare(self, state: Mapping[str, Array], activity: Array) -> None:
+    def prepare(self, state: Mapping[str, Array], activity: Array, dt: float) -> None:
         """Start from the initial activity."""
         state["age"][...] = 1
 
@@ -100,14 +110,18 @@ class FISTA(Layer):
     ) -> None:
         """Make one accelerated proximal step."""
         xp, before, dot = ctx.xp, state["step"], partial(_dot, ctx)
-        previous = xp.where((state["age"] > 0).reshape(-1, 1, 1, 1), previous, 0)
+        previous = xp.where((state["age"] != 0).reshape(-1, 1, 1, 1), previous, 0)
         moved, turned = previous - state["A_before"], drive[0] - state["drive_before"]
         change, limit = before**2 * dot(turned, turned), dot(moved, moved)
-        step = before * xp.where(change > limit, 0.5, GROWTH)
-        age = xp.where(change > BREAK**2 * limit, 1.0, state["age"])
-        older = (1 + xp.sqrt(1 + 4 * before / step * age**2)) / 2
+        broken = change > BREAK**2 * limit
+        again = broken & (state["age"] < 0) & (limit > 0)
+        smaller = xp.where(again, xp.sqrt(limit / xp.where(again, change, 1)), 0.5)
+        step = before * xp.where(change > limit, smaller, xp.where(limit > 0, GROWTH, 1))
+        age = xp.where(broken, 1.0, abs(state["age"]))
+        older = xp.where(again, 1, (1 + xp.sqrt(1 + 4 * before / step * age**2)) / 2)
 
-        momentum, k = _each((age - 1) / older, previous), _each(step, previous)
+        momentum = _each(xp.where(again, -1, (age - 1) / older), previous)
+        k = _each(step, previous)
         start = previous + momentum * moved
         code = start + k * (drive[0] + momentum * turned)
         size = xp.abs(code) if self.signed else code
@@ -115,7 +129,7 @@ class FISTA(Layer):
         code = xp.copysign(shrunk, code) * (shrunk != 0) if self.signed else shrunk
 
         uphill = dot(start - code, code - previous) > 0
-        state["age"][...] = xp.where(uphill, 1.0, older)
+        state["age"][...] = xp.where(broken, -1, 1) * xp.where(uphill, 1.0, older)
         state["step"][...] = step
         state["A_before"][...] = previous
         state["drive_before"][...] = drive[0]

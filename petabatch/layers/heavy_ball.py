@@ -20,7 +20,8 @@ class HeavyBall(LCA):
 
     The LCA with heavy-ball momentum (Polyak 1964). The fixed point V = drive + A does not depend on beta, so
     the code converges to that of the LCA: with the soft threshold, the solution of the LASSO. This does not
-    hold for other momentum rules such as PetaVision's (`momentum_lca`). Potentials may overshoot on their
+    hold for other momentum rules such as PetaVision's (`momentum_lca`). It begins without momentum: V_before
+    starts at V, unless `start` has values for it. Potentials may overshoot on their
     way, so use it for the optimum rather than for the dynamics. Stable for k < 2 (1 + beta) / L, with L the
     largest eigenvalue of dictionary^T dictionary.
     """
@@ -62,6 +63,12 @@ class HeavyBall(LCA):
             initial=self.initial,
         )
         return (*super().variables(), before)
+
+    def prepare(self, state: Mapping[str, Array], activity: Array, dt: float) -> None:
+        """Begin without momentum, unless the potential before starts at values of its own."""
+        super().prepare(state, activity, dt)
+        if "V_before" not in self.starts:
+            state["V_before"][...] = state["V"]
 
     def restart(self, state: Mapping[str, Array], potential: Array | None) -> None:
         """Reset the state, with zero momentum."""

@@ -36,6 +36,10 @@ class ISTA(LCA):
         """From an initial potential of 0, if its activity there is."""
         return self.initial == 0 and self.quiet_at(0)
 
+    def leaks(self, dt: float) -> Mapping[str, float]:
+        """There is no leak."""
+        return {}
+
     def compiled_rule(self) -> CompiledRule:
         """Return V = V + gain (drive - threshold sign(A))."""
         return self.rule("gradient", -self.threshold)

@@ -38,7 +38,7 @@ class LCA(Thresholded):
     """Membrane potential at step 0."""
     time_scale: Annotated[TimeScale, OneOf(TimeScale)] | None = None
     """Adaptive time step: multiply `run.dt` by a time scale, in each slice, that follows the decay of its
-    energy."""
+    energy. A `reset` of the layer also resets its time scale, the ceiling of that, and the last energy."""
 
     @property
     def controller(self) -> TimeScale | None:
@@ -59,6 +59,10 @@ class LCA(Thresholded):
     def silent(self) -> bool:
         """From an initial potential of 0, if its activity there is."""
         return self.initial == 0 and self.quiet_at(0)
+
+    def leaks(self, dt: float) -> Mapping[str, float]:
+        """Return e."""
+        return {"V": math.exp(-dt / self.tau)}
 
     def compiled_rule(self) -> CompiledRule:
         """Return V = e V + gain (drive + A)."""
@@ -101,7 +105,7 @@ class LCA(Thresholded):
         both = [self.decay(dt * float(scale), precision) for scale in state["time_scale"]]
         return tuple(xp.asarray(column).reshape(-1, 1, 1, 1) for column in zip(*both, strict=True))
 
-    def prepare(self, state: Mapping[str, Array], activity: Array) -> None:
+    def prepare(self, state: Mapping[str, Array], activity: Array, dt: float) -> None:
         """Set the activity from the initial potential."""
         self.curve(state["V"], activity, np)
 

@@ -30,6 +30,10 @@ class LeakyIntegrator(Layer):
         """Return (e, 1): V = e V + input."""
         return precision.type(math.exp(-dt / self.tau)), precision.type(1)
 
+    def leaks(self, dt: float) -> Mapping[str, float]:
+        """Return e."""
+        return {"V": math.exp(-dt / self.tau)}
+
     @property
     def silent(self) -> bool:
         """Always true."""
@@ -43,7 +47,7 @@ class LeakyIntegrator(Layer):
         """Declare the potential, which is the activity as long as it is not reset."""
         return (Variable("V", self.shape, LAYER_DIMS, "membrane potential"),)
 
-    def prepare(self, state: Mapping[str, Array], activity: Array) -> None:
+    def prepare(self, state: Mapping[str, Array], activity: Array, dt: float) -> None:
         """Set the activity to the initial potential."""
         activity[...] = state["V"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Annotated, Any, ClassVar, Literal
@@ -13,6 +13,9 @@ from pydantic import Field, ValidationError, ValidationInfo, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from petabatch.equations.arrays import evaluate
+from petabatch.equations.blocks import read_statements
+from petabatch.equations.divergence import hint, overflows
+from petabatch.equations.expression import names_in
 from petabatch.equations.grammar import EquationError
 from petabatch.equations.methods import stability_limit
 from petabatch.equations.read import Texts, WrongTexts, read_step
@@ -167,9 +170,30 @@ class Neurons(Layer):
         return self.spike is not None
 
     @property
+    def constants(self) -> Collection[str]:
+        """Its parameters."""
+        return self.parameters.keys()
+
+    @property
     def spiking(self) -> bool:
         """Whether its activity is spikes."""
         return self.spike is not None
+
+    @property
+    def unused(self) -> Mapping[str, str]:
+        """Parameters and currents that no text reads."""
+        step = self.step
+        equations = step.system.equations
+        texts = [one.rate for one in equations.derivatives.values()]
+        texts += [*equations.definitions.values(), step.seen]
+        read = step.names.union(*map(names_in, texts))
+        keys = (("parameters", self.parameters), ("currents", self.currents))
+        return {
+            f"{key}.{name}": "as no equation reads it"
+            for key, names in keys
+            for name in names
+            if name not in read
+        }
 
     @property
     def restarts(self) -> Schedule:
@@ -227,7 +251,7 @@ class Neurons(Layer):
             if variable.name not in self.parameters:
                 state[variable.name][...] = variable.initial
 
-    def prepare(self, state: Mapping[str, Array], activity: Array) -> None:
+    def prepare(self, state: Mapping[str, Array], activity: Array, dt: float) -> None:
         """Set the activity at step 0: there are no spikes before."""
         equations = self.step.system.equations
         if self.spike is not None:
@@ -237,8 +261,8 @@ class Neurons(Layer):
             **self._values,
             **state,
             **dict.fromkeys(self.currents, 0.0),
-            "t": 0.0,
-            "dt": 1.0,
+            "t": np.float64(0.0),
+            "dt": dt,
         }
         with np.errstate(all="ignore"):
             for name in equations.needed(self.step.seen):
@@ -257,16 +281,41 @@ class Neurons(Layer):
         step, xp = self.step, ctx.xp
         values: dict[str, Any] = {**step.numbers(self._values, ctx.dt, self.refractory or 0.0), **state}
         values |= dict(zip(self._inputs_of(step), drive, strict=True))
-        values |= {"A": previous, "t": (ctx.step - 1) * ctx.dt}
+        values |= {"A": previous, "t": np.float64((ctx.step - 1) * ctx.dt)}
         for name in self.draws:
             noise = np.stack([drawn(self, ctx, name, number) for number in ctx.slices])
             values[name] = xp.asarray(noise.astype(activity.dtype))
         with np.errstate(all="ignore"):
             for line in step.lines:
-                values[line.name] = evaluate(line.value, values, xp)
+                values[line.name] = evaluate(line.value, values, xp, activity.dtype)
         for name, line_name in step.state.items():
             state[name][...] = values[line_name]
         activity[...] = values[step.activity]
+
+    def leaks(self, dt: float) -> Mapping[str, float]:
+        """Return the factors of variables on themselves that its method derives, where it derives any."""
+        return self.step.leaks(self._values, dt)
+
+    def after_reset(
+        self, state: Mapping[str, np.ndarray], activity: np.ndarray, step: int, dt: float
+    ) -> Mapping[str, np.ndarray]:
+        """Make the statements of the reset, with nothing that arrives, in units that have spiked."""
+        spiked = activity != 0
+        if self.reset is None or not spiked.any():
+            return {}
+        values: dict[str, Any] = {**self._values, **state, "t": (step - 1) * dt, "dt": dt}
+        known = (*self.step.system.variables, *self.parameters, "t", "dt")
+        found = dict[str, np.ndarray]()
+        with np.errstate(all="ignore"):
+            for name, value in read_statements(self.reset, self.step.system.variables, known):
+                made = np.asarray(evaluate(value, values), activity.dtype)
+                found[name] = values[name] = np.where(spiked, made, values[name])
+        return found
+
+    def remedy(self, variable: str) -> str:
+        """Return a hint by what the equation of a variable is made of."""
+        given = {*self.parameters, "dt"}
+        return hint(self.step.system.equations, self.step.seen, variable, given) or self.diverges
 
     def remarks(self, dt: float) -> Sequence[str]:
         """Return its method and why, and the stability limit where it is known."""
@@ -278,7 +327,16 @@ class Neurons(Layer):
             known = f"; unstable: run.dt {dt:g} is above the stability limit {limit:.4g}"
         else:
             known = f"; stable up to run.dt {limit:.4g}"
-        return (f"method {method}, because {reason}{known}",)
+        lines = [f"method {method}, because {reason}{known}"]
+        numbers = dict.fromkeys(self.parameters, 1.0) | dict.fromkeys(self.currents, 0.0) | self._values
+        equations = self.step.system.equations
+        if method in ("rk4", "heun") and overflows(equations, self.spike, numbers, dt):
+            lines.append(
+                f"{method} evaluates the equations far beyond the threshold, where they run away: spikes may "
+                "be lost, and other variables be wrong; bound an exponent, as in exp(min(x, 20)), lower the "
+                'threshold or run.dt, or choose method = "euler"'
+            )
+        return lines
 
     @property
     def _values(self) -> dict[str, float]:
@@ -301,7 +359,7 @@ _RULES: WeakKeyDictionary[Step, CompiledRule] = WeakKeyDictionary()
 @lru_cache(maxsize=256)
 def _form(step: Step, numbers: tuple[str, ...], units: tuple[str, ...], currents: int) -> Form:
     """Return the form of a row function, given its numbers and the parameters of each unit."""
-    parameters = tuple((name, "float", 0) for name in ("dt", *(one for one in numbers if one != "dt")))
+    parameters = tuple((name, "double", 0) for name in ("dt", *(one for one in numbers if one != "dt")))
     variables = (*step.system.variables, *((LEFT,) if step.rests else ()), *units)
     variables += (BEFORE,) if "A" in step.names else ()
     buffers = len(step.system.variables) + currents

@@ -35,7 +35,7 @@ class Constant(Layer):
         """The value."""
         return self.value
 
-    def prepare(self, state: Mapping[str, Array], activity: Array) -> None:
+    def prepare(self, state: Mapping[str, Array], activity: Array, dt: float) -> None:
         """Set the activity at step 0."""
         activity[...] = self.value
 

@@ -13,7 +13,7 @@ from pydantic_core import InitErrorDetails
 from petabatch.equations.arrays import evaluate
 from petabatch.equations.blocks import Equations
 from petabatch.equations.build import Line
-from petabatch.equations.expression import Expression, Name, add
+from petabatch.equations.expression import Expression, Name, add, names_in
 from petabatch.equations.grammar import EquationError, check_name, parse
 from petabatch.equations.methods import Choice
 from petabatch.equations.source import row_function, row_source
@@ -39,9 +39,9 @@ class Poisson(Layer):
     """Independent Poisson processes: A is the number of spikes of a unit in a step.
 
     Its distribution is Poisson's with mean dt * max(rate + input, 0), where the input is what connections
-    deliver in the step. The numbers depend on the seed, the slice, the unit and the step alone. Others see
-    them in the next step at the earliest, as the spikes of layers of type `neurons`. The mean is at most
-    4096.
+    deliver in the step: a negative rate is a threshold. The numbers depend on the seed, the slice, the unit
+    and the step alone. Others see them in the next step at the earliest, as the spikes of layers of type
+    `neurons`. The mean is at most 4096.
 
     Counts are found by inversion of the distribution (Devroye 1986, section X.3), from uniform numbers of 53
     bits; a mean above 16 is the sum of several.
@@ -102,8 +102,8 @@ class Poisson(Layer):
 
     @property
     def silent(self) -> bool:
-        """If there is no rate but the input."""
-        return self.rate == 0
+        """If there is no rate but the input, or a negative one, which is a threshold."""
+        return isinstance(self.rate, float) and self.rate <= 0
 
     @property
     def host_numbers(self) -> bool:
@@ -128,8 +128,11 @@ class Poisson(Layer):
 
     @property
     def unused(self) -> Mapping[str, str]:
-        """A schedule of resets."""
-        return {"reset": "as there is nothing to reset"} if self.reset != NEVER else {}
+        """A schedule of resets, and parameters that the rate does not read."""
+        rate = self._expression()
+        read = () if rate is None else tuple(names_in(rate))
+        found = {f"parameters.{n}": "as the rate does not read it" for n in self.parameters if n not in read}
+        return found if self.reset == NEVER else {**found, "reset": "as there is nothing to reset"}
 
     @property
     def _step(self) -> Step | None:
@@ -161,7 +164,7 @@ class Poisson(Layer):
         if step is None:
             assert isinstance(self.rate, float)
             return CompiledRule("poisson", {"rate": self.rate})
-        parameters = tuple((name, "float", 0) for name in ("dt", *self._numbers))
+        parameters = tuple((name, "double", 0) for name in ("dt", *self._numbers))
         names = tuple(variable.name for variable in self.variables())
         form = Form(parameters, names, 1, (), "t" in step.names)
         row = RowFunction(row_function(self.generated), form, tuple(self._numbers.values()), ())
@@ -179,9 +182,12 @@ class Poisson(Layer):
         xp, rate = ctx.xp, drive[0]
         expression, added = self._expression(), self.rate
         if expression is not None:
-            added, values = 0.0, {**self._numbers, **state, "t": (ctx.step - 1) * ctx.dt, "dt": ctx.dt}
+            added, values = (
+                0.0,
+                {**self._numbers, **state, "t": np.float64((ctx.step - 1) * ctx.dt), "dt": ctx.dt},
+            )
             with np.errstate(all="ignore"):
-                rate = evaluate(expression, values, xp) + rate
+                rate = evaluate(expression, values, xp, activity.dtype) + rate
         mean = ctx.dt * xp.maximum(added + rate.astype(float), 0.0)
         activity[...] = self._counts(ctx, mean)
 

@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from io import TextIOWrapper
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal, NamedTuple
@@ -14,10 +15,14 @@ import numpy as np
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
+from petabatch.errors import InputError, did_you_mean
 from petabatch.kernels.spike_times import EARLY
-from petabatch.sources.memory import Data, InMemory
-from petabatch.sources.npz import NPZ_ERRORS
+from petabatch.regular_files import open_regular, reason, regular
+from petabatch.sources.files import TEXT, ZIP, kind_of
+from petabatch.sources.memory import Data
+from petabatch.sources.npz import NPZ_ERRORS, read_npz
 from petabatch.spec.compiled import CompiledRule
+from petabatch.spec.memory import InMemory
 from petabatch.spec.model import Finite
 from petabatch.spec.parts import Layer, StepContext
 from petabatch.spec.paths import FilePath
@@ -88,6 +93,11 @@ class SpikeTimes(Layer):
         own = self._rows.shape[1] == len(_NAMES)
         return _trains(self._source).get(number if own else 0, _NONE)
 
+    def without_slice(self, batch: int) -> int:
+        """Return how many spikes are those of slices that a batch does not have."""
+        rows = self._rows
+        return int((rows[:, 2] >= batch).sum()) if rows.shape[1] == len(_NAMES) else 0
+
     def update(
         self,
         ctx: StepContext,
@@ -98,18 +108,24 @@ class SpikeTimes(Layer):
     ) -> None:
         """Count the spikes of a step."""
         counts = np.zeros((len(ctx.slices), math.prod(self.shape)))
+        trains, own = _in_steps(self._source, ctx.dt), self._rows.shape[1] == len(_NAMES)
         for lane, number in enumerate(ctx.slices):
-            times, units = self.train(number)
-            here = np.floor(times / ctx.dt + EARLY) == ctx.step - 1
-            np.add.at(counts[lane], units[here], 1)
+            train = trains.get(number if own else 0, _NONE)
+            first, end = np.searchsorted(train.times, (ctx.step - 1, ctx.step))
+            np.add.at(counts[lane], train.units[first:end], 1)
         activity[...] = ctx.xp.asarray(counts.reshape(activity.shape))
 
     @property
     def _source(self) -> _Source:
         if self.path is None:
-            return InMemory(np.zeros((0, 2))) if self.spikes is None else self.spikes
+            if isinstance(self.spikes, InMemory):
+                return self.spikes
+            rows, known = self.spikes or (), vars(self).get(_TABLE)  # hashing rows takes longer than a step
+            if known is None or known[0] is not rows:
+                known = vars(self)[_TABLE] = rows, InMemory(_table(rows))
+            return known[1]
         try:
-            about = os.stat(self.path)
+            about = os.stat(regular(self.path))
         except OSError as error:
             raise _wrong("this file cannot be read", str(error.strerror), _IN_FILE) from error
         return _File(self.path, about.st_mtime_ns, about.st_size)
@@ -127,39 +143,59 @@ class _File(NamedTuple):
     size: int
 
 
-_Source = tuple[tuple[float, ...], ...] | InMemory | _File
+_Source = InMemory | _File
+_TABLE = "_table"
+"""Attribute of a layer: rows, and the same as an array."""
 _NONE = Train(np.zeros(0), np.zeros(0, np.int32))
 
 
 @lru_cache(maxsize=16)
 def _read(source: _Source) -> np.ndarray:
     """Return rows of time, unit and perhaps slice, float64; raises PydanticCustomError."""
-    if isinstance(source, _File):
-        found = _read_file(Path(source.path))
-    elif isinstance(source, InMemory):
-        found = source.array
-    elif len({len(row) for row in source}) > 1:
-        raise _wrong("these rows differ in length", "rows of several lengths", _EXPECTED)
-    else:
-        found = np.array(source, float).reshape(len(source), -1 if source else 2)
+    found = _read_file(Path(source.path)) if isinstance(source, _File) else source.array
     if found.ndim != 2 or found.shape[1] not in (2, 3):
         raise _wrong("these are not spikes", f"{found.dtype} {list(found.shape)}", _EXPECTED)
     return found.astype(float)
 
 
+def _table(rows: tuple[tuple[float, ...], ...]) -> np.ndarray:
+    if len({len(row) for row in rows}) > 1:
+        raise _wrong("these rows differ in length", "rows of several lengths", _EXPECTED)
+    return np.array(rows, float).reshape(len(rows), -1 if rows else 2)
+
+
 def _read_file(path: Path) -> np.ndarray:
     try:
-        if path.suffix == ".npz":
-            with np.load(path, allow_pickle=False) as file:
-                if not {"time", "unit"} <= set(file.files):
-                    raise _wrong("this file has no spikes", ", ".join(file.files) or "no arrays", _IN_FILE)
-                return np.column_stack([file[name] for name in _NAMES if name in file.files])
-        lines = [line.partition("#")[0].replace(",", " ") for line in path.read_text().splitlines()]
+        if (kind := kind_of(str(path))) == ZIP:
+            return _of_arrays(path, read_npz(str(path), _IN_FILE, {}))
+        if kind not in (TEXT, "", "an empty file"):
+            raise _wrong(f"{path}: these are no spikes", kind, _IN_FILE)
+        with open_regular(path) as opened, TextIOWrapper(opened, "utf-8-sig") as file:
+            lines = [line.partition("#")[0].replace(",", " ") for line in file]
         rows = [line for line in lines if line.strip()]
         return np.loadtxt(rows, ndmin=2) if rows else np.zeros((0, 2))
+    except PydanticCustomError:  # a ValueError
+        raise
+    except InputError as error:
+        raise _wrong(str(error).partition("\n")[0], "", _IN_FILE) from error
     except (*NPZ_ERRORS, UnicodeDecodeError) as error:
-        reason = str(error).partition("\n")[0]
-        raise _wrong(f"{path}: these spikes cannot be read", reason, _IN_FILE) from error
+        said = reason(error).partition("\n")[0]
+        raise _wrong(f"{path}: these spikes cannot be read", said, _IN_FILE) from error
+
+
+def _of_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Return the rows that arrays of an archive make; raises PydanticCustomError."""
+    if not {"time", "unit"} <= arrays.keys():
+        raise _wrong(f"{path}: this file has no spikes", ", ".join(arrays) or "no arrays", _IN_FILE)
+    for name in arrays:
+        if name not in _NAMES:
+            hint = did_you_mean(name, _NAMES)
+            raise _wrong(f"{path}: there is no use for one of its arrays", name, ", ".join(_NAMES), hint)
+    kinds = [f"{name} {array.dtype} {list(array.shape)}" for name, array in arrays.items()]
+    alike = {array.shape for array in arrays.values()}
+    if len(alike) > 1 or any(one.ndim != 1 or one.dtype.kind not in "fiu" for one in arrays.values()):
+        raise _wrong(f"{path}: these are no spikes", ", ".join(kinds), "numbers, one of each for a spike")
+    return np.column_stack([arrays[name] for name in _NAMES if name in arrays])
 
 
 def _check(rows: np.ndarray, units: int) -> None:
@@ -189,6 +225,13 @@ def _trains(source: _Source) -> dict[int, Train]:
     }
 
 
-def _wrong(message: str, got: str, expected: str) -> PydanticCustomError:
-    about = {"got": got.replace("{", "(").replace("}", ")"), "expected": expected}
+@lru_cache(maxsize=16)
+def _in_steps(source: _Source, dt: float) -> dict[int, Train]:
+    """Return the same with the number of steps before each spike, rounded, in place of its time."""
+    found = _trains(source).items()
+    return {number: Train(np.floor(one.times / dt + EARLY), one.units) for number, one in found}
+
+
+def _wrong(message: str, got: str, expected: str, hint: str = "") -> PydanticCustomError:
+    about = {"got": got.replace("{", "(").replace("}", ")"), "expected": expected, "hint": hint}
     return PydanticCustomError("spike_times", message.replace("{", "(").replace("}", ")"), about)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from petabatch.kernels.timescale import BASE, KNEE, LOG, Growth, follow
 from petabatch.spec.model import NonNegative, Part, Positive
@@ -100,9 +102,22 @@ class LogTimeScale(TimeScale):
 
     type: Literal["log"] = "log"
     threshold: Positive = 1.0
-    """Ceiling at which growth has decreased by the factor `slope` (logThresh)."""
-    slope: Positive = 0.01
-    """Growth at a ceiling of `threshold`, relative to that at `maximum` (logSlope)."""
+    """Ceiling at which growth has decreased by the factor `slope` (logThresh); above `maximum`."""
+    slope: Annotated[Positive, Field(le=1)] = 0.01
+    """Growth at a ceiling of `threshold`, relative to that at `maximum` (logSlope); at most 1."""
+
+    @model_validator(mode="after")
+    def _growth_decreases(self) -> LogTimeScale:
+        if self.threshold <= self.maximum:
+            raise PydanticCustomError(
+                "log_time_scale",
+                "the ceiling of this time scale would not be bounded",
+                {
+                    "got": f"threshold {self.threshold:g}, maximum {self.maximum:g}",
+                    "expected": "a threshold above the maximum",
+                },
+            )
+        return self
 
     @property
     def numbers(self) -> Growth:

@@ -32,7 +32,8 @@ class Hebbian(Averaging):
     decay_follows_rate: Flag = False
     """Multiply g by the learning rate of the update (PetaVision's momentumMethod alex)."""
     delayed: Flag = False
-    """Apply each change one update late (PetaVision's immediateWeightUpdate = false)."""
+    """Apply rate * average(pre * post) of each update one update late (PetaVision's immediateWeightUpdate =
+    false). Momentum and `decay` act at once, also in the first update, which has no product yet."""
     clip: Positive | None = None
     """Bound to which rate * average(pre * post) is clipped; by default none."""
 

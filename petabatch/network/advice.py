@@ -7,10 +7,13 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
+import numpy as np
+
 from petabatch.logs import log
 from petabatch.network.checks import remembers
 from petabatch.network.evaluation import NAME as EVALUATE
 from petabatch.network.gpu_costs import gpu_costs
+from petabatch.network.graph import Graph
 from petabatch.network.idle import consequences, too_short, unneeded, without_effect
 from petabatch.network.plan import Plan
 from petabatch.network.silence import Silence
@@ -18,6 +21,8 @@ from petabatch.network.slices import sliced
 from petabatch.spec.network import Network
 from petabatch.variable import Array
 
+_SLOW, _WRONG = 1e-4, 1e-4
+"""Decay in a step from which downwards rounding changes time constants, and by how much it may."""
 _DEAR = 0.1
 """Steps of evaluations, as a fraction of those of the run, from which their cost is worth a note."""
 
@@ -43,8 +48,14 @@ def advice(
     yield from (Advice("warning", text) for text in warnings)
     if text := consequences(graph, silence):
         yield Advice("warning" if warnings else "note", text)
-    notes = [_read_once(plan), _penalties(graph.network), _resets(plan), unneeded(graph, silence)]
-    notes.append(_checks_of_points(graph.network))
+    notes = [
+        _read_once(plan),
+        _rounded_decays(graph.network),
+        _penalties(graph.network),
+        _resets(plan),
+        unneeded(graph, silence),
+    ]
+    notes += [_of_no_slice(graph.network), _no_synapses(graph)]
     if files and all(one.key.startswith("inputs/") for one in plan.recordings):
         yield Advice("note", "nothing is recorded: neither [output] nor a probe asks for anything")
     for texts in (*notes, _recordings(plan), too_short(plan), _evaluation(plan), gpu_costs(plan)):
@@ -63,7 +74,7 @@ def log_advice(plan: Plan, arrays: Mapping[str, Array], *, files: bool = True) -
 def _all_zero(connection: str, arrays: Mapping[str, Array]) -> bool:
     """Return whether all weights of a connection are 0, as far as is known."""
     weights = arrays.get(f"connections/{connection}/weights")
-    return weights is not None and not weights.any()
+    return weights is not None and weights.size > 0 and not weights.any()
 
 
 def _penalties(network: Network) -> Iterator[str]:
@@ -107,6 +118,36 @@ def _penalties_of(network: Network) -> Iterator[tuple[str, str]]:
             )
 
 
+def _rounded_decays(network: Network) -> Iterator[str]:
+    """Yield the layers of which float32 makes other time constants; of slices that differ, the first one.
+
+    A factor near 1 is rounded to a multiple of 6e-8, and so its distance from 1, which is dt / tau.
+    """
+    if network.run.precision != "float32" or network.over_time:
+        return
+    named: set[tuple[str, str]] = set()
+    differ = bool(network.slices) or network.sweep is not None
+    for number in range(network.batch if differ else 1):
+        among = f" in slice {number}" if differ else ""
+        for name, layer in sliced(network, number).layers.items():
+            for variable, kept in layer.leaks(network.run.dt).items():
+                rounded = float(np.float32(kept))
+                if (name, variable) in named or not 0 < 1 - kept < _SLOW:
+                    continue
+                error = math.log(kept) / math.log(rounded) - 1 if rounded < 1 else math.inf
+                if abs(error) > _WRONG:
+                    named.add((name, variable))
+                    found = (
+                        f"is {100 * abs(error):.2g} % too {'long' if error > 0 else 'short'}"
+                        if math.isfinite(error)
+                        else "is infinite"
+                    )
+                    yield (
+                        f"layers.{name}: the time constant of {variable}{among}, {-1 / math.log(kept):.3g} "
+                        f'steps, {found} in float32; run.precision = "float64" keeps it'
+                    )
+
+
 def _resets(plan: Plan) -> Iterator[str]:
     """Yield the layers of which films reset nothing, although they may remember something."""
     films = [name for name, layer in plan.inputs.items() if layer.source.resets]
@@ -118,13 +159,25 @@ def _resets(plan: Plan) -> Iterator[str]:
             )
 
 
-def _checks_of_points(network: Network) -> Iterator[str]:
-    """Yield that the points of a sweep are checked in each step."""
-    if network.sweep is not None and network.run.display == 1:
-        yield (
-            "sweep: points are checked for numbers that are not finite, and kept, in each step; with a "
-            "longer run.display, such as 100, at the end of each display: small networks are much faster"
-        )
+def _of_no_slice(network: Network) -> Iterator[str]:
+    """Yield the layers with numbers of slices that there are not."""
+    batch = network.run.batch
+    for name, layer in network.layers.items():
+        if (count := layer.without_slice(batch)) > 0:
+            which = "of the only slice, 0" if batch == 1 else f"of slices 0 to {batch - 1}"
+            yield f"layers.{name}: {count:,} of its spikes are not {which}, and are left out"
+
+
+def _no_synapses(graph: Graph) -> Iterator[str]:
+    """Yield the connections that have drawn no synapse; where slices have their own, others may have some."""
+    for name, synapses in graph.synapses.items():
+        if not synapses.apart and synapses.targets.size == 0:
+            ends = synapses.ends
+            here = "all units"
+            if ends.positions > 1:
+                here = 'the features at one position; mode = "extra_non_shared" joins all units'
+            count = f"{ends.pre * ends.post_units:,}"
+            yield f"connections.{name}: it has no synapses: none of {count} possible ones between {here}"
 
 
 def _read_once(plan: Plan) -> Iterator[str]:

@@ -166,7 +166,7 @@ class Arrivals:
             rows, columns = (p.y.margin,) * 2, (p.x.margin,) * 2
         else:
             rows, columns = (p.y.before, p.y.after), (p.x.before, p.x.after)
-        seen, operations = self._pad(c.pre, seen, shapes[0], rows, columns, border, tiled, when)
+        seen, operations = self._pad(edge, seen, shapes[0], rows, columns, border, tiled, when)
         out = f"scratch/{edge.name}"
         self.scratch[out] = size
         if tiled and link.scatter and (p.y.before or p.y.after):
@@ -195,7 +195,7 @@ class Arrivals:
 
     def _pad(
         self,
-        pre: str,
+        edge: Edge,
         seen: Source,
         shape: Shape,
         rows: tuple[int, int],
@@ -208,6 +208,7 @@ class Arrivals:
 
         Of a layer that is `tiled` for it, other tiles have rows of the padding.
         """
+        pre = edge.connection.pre
         (ny, nx, nf), (whole, _, features) = shape, self.layers[pre].shape
         if not any((*rows, *columns, ny != whole and border == "image")):
             return seen, []
@@ -222,7 +223,7 @@ class Arrivals:
             margin, part = self.graph.margins(pre), (ny + sum(rows), nx + sum(columns), features)
             first = self.graph.tiling.part.first(whole) if ny != whole else 0
             start = (first + margin[0] - rows[0], margin[1] - columns[0])
-            image = replace(seen, key=f"margins/{pre}")
+            image = Source(f"margins/{pre}", edge.lookback)  # what is seen may be a part that was cut out
             columns_there = with_margin(self.graph, pre)[1]
             if nf == features:
                 return Source(out), [Crop(out, image, part, start, columns_there, when=when)]

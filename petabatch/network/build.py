@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from petabatch.errors import ParamsError, Problem
 from petabatch.frozen import changed
+from petabatch.network.capacity import check_synapses_fit
 from petabatch.network.checks import (
     check_borders,
     check_learning,
@@ -68,7 +69,7 @@ def build(network: Network) -> Graph:
     check_features(network, problems)
     check_tiles(network, wirings, problems)
     levels = find_levels(network, problems)
-    problems = problems or check_fits(network)
+    problems = problems or check_fits(network) or check_synapses_fit(network, wirings)
     if problems:
         raise ParamsError(problems)
     edges = {name: _edges(network, name, wirings, levels) for name in network.layers}
@@ -128,21 +129,9 @@ def check_potentials(graph: Graph) -> list[Problem]:
 
 
 def check_synapses(graph: Graph) -> list[Problem]:
-    """Check that there are synapses, that those of all slices have one seed and rule, and their delays."""
+    """Check that the synapses of all slices have one seed and rule, and their delays."""
     problems = []
     for name, synapses in graph.synapses.items():
-        ends = graph.wirings[name].synapses
-        if len(synapses.targets) == 0 and ends is not None:
-            here = "between the features at one position" if ends.positions > 1 else "between all units"
-            problems.append(
-                Problem(
-                    f"connections.{name}",
-                    "this connection has no synapses",
-                    found=f"none of {ends.pre * ends.post_units:,} possible ones {here}",
-                    hint="a higher probability, or a matrix with entries"
-                    + ('; mode = "extra_non_shared" joins all units' if ends.positions > 1 else ""),
-                )
-            )
         if synapses.longest > LONGEST:
             text, found = "the delays are too long", f"{synapses.longest:,} steps or more"
             problems.append(Problem(f"connections.{name}", text, found, f"at most {LONGEST:,} steps"))

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
 
 from petabatch.errors import ParamsError, Problem
-from petabatch.parallel.host_memory import host_limit
+from petabatch.network.numbers import with_values
+from petabatch.network.slices import synaptic_values
+from petabatch.parallel.host_memory import host_limit, memory_limit
 from petabatch.sizes import size_text
 from petabatch.spec.network import Network
+from petabatch.spec.parts import Wiring
 
 FEW = 10_000
 """Slices that are looked at one by one in seconds: the plan then says what they need."""
 POINTS = 100_000
 """Points that are planned one by one in minutes."""
+SYNAPSE = 24
+"""Bytes that a synapse takes at least while it is drawn (measured: 24 to 28, and then in a run 37)."""
 LANE, POINT = 5 << 10, 9 << 10
 """Bytes of Python objects of a slice on the CPU and of a point, in the smallest network."""
 
@@ -59,6 +65,31 @@ def check_capacity(network: Network, hosts: int = 1) -> None:
         hint="make several runs, or distribute the slices over more machines with MPI",
     )
     raise ParamsError([problem])
+
+
+def check_synapses_fit(network: Network, wirings: Mapping[str, Wiring]) -> list[Problem]:
+    """Return what is wrong where the synapses of a slice do not fit into memory; nothing is drawn.
+
+    To be called before any are: each rank has them all.
+    """
+    limit, counts = memory_limit(), dict[str, float]()
+    for name, wiring in wirings.items():
+        if wiring.synapses is not None:
+            each = (with_values(network, own).connections[name] for own in synaptic_values(network, name))
+            counts[name] = max(one.expected(wiring.synapses) for one in each)
+    total = sum(counts.values())
+    if total * SYNAPSE <= limit.nbytes:
+        return []
+    most = max(counts, key=counts.__getitem__)
+    others = f", {total:,.0f} with those of other connections" if len(counts) > 1 else ""
+    problem = Problem(
+        f"connections.{most}",
+        "there are more synapses than fit into memory",
+        found=f"about {counts[most]:,.0f}{others}, which need at least {size_text(total * SYNAPSE)}",
+        expected=f"at most {limit.nbytes // SYNAPSE:,}, which fit {size_text(limit.nbytes)}, {limit.what}",
+        hint="a lower probability or number, or smaller layers",
+    )
+    return [problem]
 
 
 def least_bytes(network: Network) -> int:

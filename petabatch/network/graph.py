@@ -17,7 +17,7 @@ from petabatch.random import stream
 from petabatch.spec.network import Network
 from petabatch.spec.parts import Connection, WeightOwner, Wiring
 from petabatch.spec.synapses import Synapses
-from petabatch.variable import Border, Variable
+from petabatch.variable import Border, Variable, Whole
 
 
 @dataclass(frozen=True)
@@ -134,13 +134,14 @@ class Graph:
             first, *others = synaptic_values(self.network, name)
             connection = with_values(self.network, first).connections[name]
             one = connection.synapses(wiring.synapses, stream(run.seed, f"synapses/{name}"), run.dt)
-            rooms = [(one.most, one.longest)] + [
-                with_values(self.network, values).connections[name].room(wiring.synapses, run.dt)
-                for values in others
-            ]
-            most, longest = (max(numbers) for numbers in zip(*rooms, strict=True))
             seeds = several and one.drawn and one.per == "slice"
-            apart = one.per_slice or seeds or len(rooms) > 1
+            apart = one.per_slice or seeds or bool(others)
+            most, longest = len(one.targets), one.longest
+            if apart:
+                most, _ = connection.room(wiring.synapses, run.dt)
+                for values in others:
+                    room = with_values(self.network, values).connections[name].room(wiring.synapses, run.dt)
+                    most, longest = max(most, room[0]), max(longest, room[1])
             found[name] = replace(one, apart=apart, most=most, longest=longest)
         return found
 
@@ -166,6 +167,7 @@ class Graph:
                 ("lag", "y", "x", "feature"),
                 "activity of the last steps, step t in place t modulo the length",
                 per="slice" if layer.batch is None else "network",
+                whole=Whole("numbers of spikes", 0) if layer.spiking else None,
             )
             for variable in layer.variables():
                 found[f"layers/{name}/{variable.name}"] = variable

@@ -10,26 +10,46 @@ from petabatch.variable import Variable
 
 NAME = "last_finite"
 """The first part of the keys of the copies."""
-STEP = f"{NAME}/step"
-"""The key of the step whose state they are."""
+STEP, TRACED = f"{NAME}/step", f"{NAME}/traced"
+"""The keys of the step whose state they are, and of the step from which others can be made again; -1 if that
+is not possible."""
 _PENDING = "pending"
 """What is on its way over synapses."""
 
 
-def variables(state: Mapping[str, Variable]) -> dict[str, Variable]:
-    """Declare the copies of the arrays of a slice that checkpoints hold, by key."""
+def variables(state: Mapping[str, Variable], stops: bool, traced: bool) -> dict[str, Variable]:
+    """Declare copies of the arrays of a slice by key: where slices stop, and where steps are made again."""
     found = {
         f"{NAME}/{key}": replace(one, checkpoint=False)
         for key, one in state.items()
-        if one.per == "slice" and one.checkpoint and not is_cleared(key)
+        if (stops and one.per == "slice" and one.checkpoint and not is_cleared(key))
+        or (traced and is_changed(key, one))
     }
-    text = "step of the last finite state"
-    return {**found, STEP: Variable("step", (), (), text, dtype="int64", checkpoint=False)}
+    if stops or traced:
+        found[STEP] = _step("step of the last finite state", 0)
+    if traced:
+        found[TRACED] = _step("step of the state from which steps can be made again", -1)
+    return found
 
 
-def copies(keys: Iterable[str]) -> set[str]:
-    """Return the keys among these of the copies and of their step."""
-    return {key for key in keys if key.startswith(f"{NAME}/")}
+def _step(text: str, initial: int) -> Variable:
+    return Variable("step", (), (), text, dtype="int64", initial=initial, checkpoint=False)
+
+
+def is_changed(key: str, variable: Variable) -> bool:
+    """Return whether steps may change an array of a slice, where nothing learns."""
+    mine = key.startswith("layers/") or key.endswith(f"/{_PENDING}")
+    return variable.per == "slice" and variable.checkpoint and mine
+
+
+def saved(keys: Iterable[str]) -> set[str]:
+    """Return the keys among these of the copies that checkpoints hold, and of their step."""
+    return {key for key in keys if key.startswith(f"{NAME}/") and key != TRACED}
+
+
+def needed(copies: Iterable[str]) -> set[str]:
+    """Return those of the `saved` copies with which a slice can stop; others serve to make steps again."""
+    return {key for key in copies if not is_cleared(key)}
 
 
 def is_cleared(key: str) -> bool:

@@ -1,6 +1,8 @@
-"""Periods of a plan: of flushes, checkpoints, and blocks of steps after which lanes meet."""
+"""Periods of a plan: of flushes, checkpoints, judgements, and blocks of steps after which lanes meet."""
 
 from __future__ import annotations
+
+import math
 
 from petabatch.network.graph import Graph
 from petabatch.network.method import Method
@@ -15,6 +17,11 @@ GPU_SPEED, LOOP_SPEED = 1000, 5
 LANE_OPERATIONS = 2e9
 """Minimum operations per slice between sync events (about 10 ms), so that starting a lane and loading its
 state into cache are negligible."""
+JUDGED_OPERATIONS = 2e8
+"""Operations of a slice between two steps at which its numbers are judged (at least some milliseconds), so
+that looking at them, and keeping a copy, is negligible."""
+UNIT_OPERATIONS, STEP_OPERATIONS = 20, 200
+"""Operations of a unit in a step, apart from what arrives, and of a step of a slice whatever it has."""
 FLUSH_BYTES = 128 * 2**20
 """What is recorded goes to disk before it takes more memory than this."""
 
@@ -37,6 +44,25 @@ def block_period(graph: Graph, most: int) -> int:
     return block * max(1, most // run.display) if run.until is not None or not graph.shows else block
 
 
+def judgement_period(graph: Graph, multiply_adds: int) -> int:
+    """Return the period in which it is judged whether the numbers of a slice are finite.
+
+    With images, a display; else a power of ten steps. It follows from the shapes of the network alone, so
+    that a slice stops at the same step in whatever batch, on whatever device, and whatever its own numbers
+    are: of synapses that are drawn, each slice may have another number.
+    """
+    if graph.shows:
+        return graph.network.run.display
+    steps = int(JUDGED_OPERATIONS / (multiply_adds + beside_arrivals(graph)))
+    return int(10 ** math.floor(math.log10(max(1, steps))))
+
+
+def beside_arrivals(graph: Graph) -> int:
+    """Return the operations of a step of a slice, apart from what arrives over connections."""
+    units = sum(math.prod(layer.shape) for layer in graph.network.layers.values())
+    return UNIT_OPERATIONS * units + STEP_OPERATIONS
+
+
 def checkpoint_period(every: Every | None, display: int) -> int:
     """Return the period of checkpoints in steps: by default at least 50 displays and 1000 steps."""
     return every.steps(display) if every is not None else display * max(50, -(-1000 // display))
@@ -51,6 +77,6 @@ def flush_period(recordings: tuple[Recording, ...], display: int, seconds: int) 
     per_step = 0.0
     for recording in recordings:
         per_step += recording.stream.nbytes / recording.period if recording.period else 0
-    fits = int(FLUSH_BYTES / per_step) if per_step else 10 * display
+    fits = int(FLUSH_BYTES / per_step) if per_step else FLUSH_BYTES
     steps = min(fits, max(10 * display, min(seconds, checkpoint_period(None, display))))
     return max(1, steps - steps % display if steps >= display else steps)

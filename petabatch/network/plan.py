@@ -8,6 +8,7 @@ handled.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,9 +23,11 @@ from petabatch.network.operations import Program, Update
 from petabatch.network.over_time import next_change, values_at
 from petabatch.network.periods import (
     LANE_OPERATIONS,
+    beside_arrivals,
     block_period,
     checkpoint_period,
     flush_period,
+    judgement_period,
     most_steps,
 )
 from petabatch.network.recordings import Recording, recordings_of
@@ -36,6 +39,8 @@ from petabatch.spec.parts import ImageLayer
 from petabatch.spec.schedule import next_fire
 from petabatch.variable import Variable
 
+RETRACED = 2**20
+"""Numbers of a slice, at most, of which a copy is kept to make steps again."""
 MOST_PLANS = 1024
 """Plans with values of other steps that are kept."""
 
@@ -53,6 +58,8 @@ class Plan:
     flush: int
     checkpoint: int
     block: int
+    judgement: int = 1
+    """Period in which it is judged whether numbers are finite, in steps; see `judges`."""
     evaluation: int = 0
     """Period of evaluations on held-out images, in steps; 0 is never."""
     stops: tuple[int, ...] = ()
@@ -90,7 +97,7 @@ class Plan:
             if plan.method.stepper == "program":
                 kept |= lazy_codes.variables(plan.graph, plan.method.program)
         kept |= self.graph.variables
-        return kept | last_finite.variables(kept) if self.tolerant else kept
+        return kept | last_finite.variables(kept, self.tolerant, self.retraces)
 
     @property
     def changes(self) -> Iterator[tuple[int, Update]]:
@@ -214,14 +221,48 @@ class Plan:
 
     def next_sync(self, step: int) -> int:
         """Return the first step after `step` at whose end slices meet."""
-        block = self.block
-        if self.tolerant and not self.graph.shows:  # slices stop at steps that do not depend on the batch
-            block = min(block, self.graph.network.run.display)
-        periods = [(self.flush, 0), (self.checkpoint, 0), (block, 0), (self.evaluation, 0)]
+        periods = [(self.flush, 0), (self.checkpoint, 0), (self.block, 0), (self.evaluation, 0)]
         periods += [(update.period, update.offset) for update in self.weight_updates if update.reduced]
         steps = [next_fire(period, step, offset) for period, offset in periods]
         steps += [stop for stop in self.stops if stop > step]
         return min(self.length, *(s for s in steps if s is not None))
+
+    def judges(self, step: int) -> bool:
+        """Return whether it is judged at the end of `step` if the numbers of a slice are finite.
+
+        These steps are the same in a run, a batch, waves, a pool and a `Simulator`, on any device and ranks.
+        """
+        return step % self.judgement == 0 or step in self._ends
+
+    def next_judgement(self, step: int) -> int:
+        """Return the first step after `step` that is judged."""
+        return min(
+            [step - step % self.judgement + self.judgement, *(end for end in self._ends if end > step)]
+        )
+
+    def judged_before(self, step: int) -> int:
+        """Return the last step before `step` that is judged; it may be 0, the start."""
+        return max([step - 1 - (step - 1) % self.judgement, *(end for end in self._ends if end < step)])
+
+    @cached_property
+    def _ends(self) -> tuple[int, ...]:
+        """The last step of the run; a `Simulator` may go on after it."""
+        return self.graph.network.run.length, self.length
+
+    @cached_property
+    def retraces(self) -> bool:
+        """Whether the steps of a slice can be made again since it was last known to be finite.
+
+        That tells in which step it no longer was. For that, a copy is kept of what steps change, unless it is
+        large; nothing may come from outside, and no rank have a part alone.
+        """
+        network = self.graph.network
+        if self.graph.shows or self.weight_updates or network.run.until is not None or network.parallel.split:
+            return False
+        if self.method.stepper == "program" and self.method.program.lazy:
+            return False
+        changing = (one for key, one in self.graph.variables.items() if last_finite.is_changed(key, one))
+        return sum(math.prod(one.shape) for one in changing) <= RETRACED
 
     def next_event(
         self, step: int, last: int, passed: Collection[int] = (), looks_inside: bool = False
@@ -263,7 +304,7 @@ def schedule(graph: Graph, limits: Limits | None = None) -> Plan:
     network, method = graph.network, choose(graph, limits)
     run, output = network.run, network.output
     recordings = tuple(recordings_of(graph))
-    most = most_steps(graph, method, max(1, 2 * multiply_adds(graph)))
+    most = most_steps(graph, method, 2 * multiply_adds(graph) + beside_arrivals(graph))
     if output.flush is not None:
         flush = output.flush.steps(run.display)
     else:
@@ -277,6 +318,7 @@ def schedule(graph: Graph, limits: Limits | None = None) -> Plan:
         flush,
         checkpoint_period(network.checkpoint.every, run.display),
         block_period(graph, most),
+        judgement_period(graph, multiply_adds(graph)),
         network.evaluate.every.steps(run.display) if network.evaluate is not None else 0,
         limits=limits,
     )

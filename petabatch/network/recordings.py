@@ -71,8 +71,11 @@ class Recording:
         return sorted({*regular, *also})
 
 
-def recordings_of(graph: Graph) -> Iterator[Recording]:
-    """Yield the recordings of a network: layers, weights, inputs, probes, evaluation, early stopping."""
+def recordings_of(graph: Graph, whole: Graph | None = None) -> Iterator[Recording]:
+    """Yield the recordings of a network: layers, weights, inputs, probes, evaluation, early stopping.
+
+    A graph of a rank's part has those of the `whole` network, with the shapes of the part.
+    """
     network = graph.network
     batch, display = network.batch, network.run.display
     for name, wanted in network.output.layers.items():
@@ -116,7 +119,7 @@ def recordings_of(graph: Graph) -> Iterator[Recording]:
             array = graph.variables[f"connections/{name}/{kind}"]
             batched = array.per == "slice"
             # Kernel axes of length one are dropped: a shared dictionary is [nf_pre, nyp, nxp, nf_post].
-            plain = array.shape[:2] == (1, 1)
+            plain = (whole or graph).variables[f"connections/{name}/{kind}"].shape[:2] == (1, 1)
             shape, dims = (array.shape[2:], array.dims[2:]) if plain else (array.shape, array.dims)
             yield Recording(
                 Stream(

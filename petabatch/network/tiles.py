@@ -55,13 +55,13 @@ Way = Literal["own", "all"]
 
 def with_overlap(p: Patches, before: int, after: int) -> Patches:
     """Return the geometry of a tile whose fine layer has rows of the tiles before and after it, too."""
-    y = Axis(p.y.coarse, before + p.y.fine + after, p.y.stride, p.y.size, lead=before)
-    return replace(p, y=y)
+    y = p.y
+    return replace(p, y=Axis(y.coarse, before + y.fine + after, y.stride, y.size, lead=before + y.lead))
 
 
 def of_tile(p: Patches, part: Part) -> Patches:
     """Return the geometry of a tile of a connection without units beyond the edge."""
-    return replace(p, y=Axis(part.size(p.y.coarse), part.size(p.y.fine), p.y.stride, p.y.size))
+    return replace(p, y=replace(p.y, coarse=part.size(p.y.coarse), fine=part.size(p.y.fine), margin=0))
 
 
 def check_tiles(network: Network, wirings: Mapping[str, Wiring], problems: list[Problem]) -> None:

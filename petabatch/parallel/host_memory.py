@@ -41,6 +41,12 @@ def address_limit() -> int | None:
     return None if soft == resource.RLIM_INFINITY else soft
 
 
+def memory_limit() -> Limit:
+    """Return what this process can use at most: the limit of the host, or of its address space."""
+    host, address = host_limit(), address_limit()
+    return host if address is None or address > host.nbytes else Limit(address, "its limit (ulimit -v)")
+
+
 def _cgroup_limits() -> Iterator[Limit]:
     """Yield the limits of the groups of this process and of all groups above, of both versions."""
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from petabatch.petavision.grammar import Entry, Group, Value
 
@@ -31,6 +31,7 @@ CLASSES: dict[str, Former] = {
     "ANNNormalizedErrorLayer": Former("ANNErrorLayer"),
     "ANNDivInh": Former("PtwiseQuotientLayer"),
     "ANNDivInhLayer": Former("PtwiseQuotientLayer"),
+    "ANNTriggerUpdateOnNewImageLayer": Former("ANNLayer"),
     "TrainingLayer": Former("ANNLayer"),
     "Constant": Former("ConstantLayer"),
     "L2NormEnergyProbe": Former("L2NormProbe"),
@@ -53,6 +54,7 @@ KEYS: dict[str, str] = {
     "normalizeLuminanceStd": "normalizeStdDev",
     "pvpFrameIdx": "start_frame_index",
     "jitterFlag": "jitterChangeInterval",
+    "movieLayerName": "triggerLayerName",
     "originalConn": "originalConnName",
     "originalLayer": "originalLayerName",
 }
@@ -75,4 +77,5 @@ def renamed(group: Group, known: Mapping[str, Mapping[str, object]]) -> tuple[Gr
         entries[now if key not in keys and now in keys and now not in group.entries else key] = entry
     if former:
         entries = {key: Entry(value, group.place) for key, value in former.values.items()} | entries
-    return Group(keyword, group.name, entries, group.place), group.keyword if former else ""
+    found = replace(group, keyword=keyword, entries=entries)
+    return found, group.keyword if former else ""

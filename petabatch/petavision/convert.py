@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from petabatch.errors import ArgumentError
+from petabatch.errors import ArgumentError, ParamsError
 from petabatch.petavision.lua import Environment
 from petabatch.petavision.read import Imported, read
 
@@ -22,6 +23,8 @@ class Converted:
     report: str
     incomplete: bool
     """Groups are not supported."""
+    wrong: bool = False
+    """It is no network, or `check` refuses the params file."""
 
 
 def convert(
@@ -30,22 +33,27 @@ def convert(
     moved: Sequence[tuple[str, str]],
     checkpoint: Path | None,
     force: bool,
-    variables: Environment,
+    environment: Environment,
 ) -> Iterator[Converted]:
-    """Translate a parameter file, or all of a folder; yield each params file once it is written.
+    """Translate a parameter file, or all of a folder and those below; yield each params file once written.
 
-    Raises ArgumentError if a file would be replaced without `force`, ParamsError for a file that is not of
-    the grammar.
+    Of a folder, files in Lua are named and not executed. Raises ArgumentError if a file would be replaced
+    without `force`, ParamsError for a single file that is not of the grammar.
     """
     if checkpoint is not None and not checkpoint.is_dir():
         raise ArgumentError("--checkpoint", "there is no such directory", str(checkpoint))
     if source.is_dir():
-        files = sorted(source.glob("*.params"))
+        found = [path for path in sorted(source.rglob("*")) if path.is_file()]
+        files = [path for path in found if path.suffix in (".params", ".pv")]
+        programs = [path for path in found if path.suffix == ".lua"]
+        hint = f"petabatch import {programs[0]}" if programs else ""
         if not files:
-            raise ArgumentError("FOLDER", "there is no .params file in this folder", str(source))
+            raise ArgumentError("FOLDER", "no .params or .pv file is in this folder", str(source), hint=hint)
         if output is not None and output.suffix == ".toml":
             raise ArgumentError("--output", "a folder of parameter files becomes a folder", str(output))
-        targets = [None if output is None else output / f"{file.stem}.toml" for file in files]
+        targets = [None if output is None else output / name for name in _names(files, source)]
+        for path in programs:
+            yield Converted(None, "", f"{path}: not executed; petabatch import {path}", False)
     else:
         files, targets = [source], [output]
         if output is not None and output.suffix != ".toml":
@@ -53,7 +61,24 @@ def convert(
             targets = [output / f"{source.stem}.toml"]
     for file, target in zip(files, targets, strict=True):
         folder = Path() if target is None else target.parent
-        yield from _written(file, target, read(file, folder, moved, checkpoint, variables), force)
+        try:
+            networks = read(file, folder, moved, checkpoint, environment)
+        except ParamsError as error:
+            if not source.is_dir():
+                raise
+            yield Converted(None, "", str(error), False, True)
+            continue
+        yield from _written(file, target, networks, force)
+
+
+def _names(files: Sequence[Path], folder: Path) -> list[Path]:
+    """Return the params file that each file of a folder becomes; two that differ in their suffix keep it."""
+    found = [file.relative_to(folder).with_suffix(".toml") for file in files]
+    often = Counter(found)
+    return [
+        name.with_name(f"{file.name}.toml") if often[name] > 1 else name
+        for name, file in zip(found, files, strict=True)
+    ]
 
 
 def _written(file: Path, target: Path | None, found: Sequence[Imported], force: bool) -> Iterator[Converted]:
@@ -73,8 +98,12 @@ def _written(file: Path, target: Path | None, found: Sequence[Imported], force: 
         where = (
             "" if path is None else f"\n{path}{': incomplete, see NOT SUPPORTED in it' if incomplete else ''}"
         )
-        said = where.strip() if number else f"{file}\n{one.report}{where}"  # points of a sweep are alike
-        yield Converted(path, one.text, said, incomplete)
+        written = one.translation.draft.source.written
+        same = number and written == found[number - 1].translation.draft.source.written
+        said = where.strip() if same else f"{file}{f': {written}' if written else ''}\n{one.report}{where}"
+        wrong = None if incomplete else one.wrong()
+        said += "" if wrong is None else f"\nnot valid: {wrong}"
+        yield Converted(path, one.text, said, incomplete, wrong is not None)
 
 
 def _write(path: Path, text: str) -> None:

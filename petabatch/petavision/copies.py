@@ -58,25 +58,33 @@ def merge_holders(draft: Draft) -> None:
     In PetaVision, weights that learn from a residual belong to a connection to it of channel -1. Its name is
     kept, as its files have it.
     """
-    for name in [name for name, table in draft.connections.items() if table["type"] == "conv"]:
-        table = draft.connections[name]
-        clones = [
-            other
-            for other, clone in draft.connections.items()
-            if clone["type"] == "clone" and clone["of"] == name and clone["pre"] == table["pre"]
-        ]
-        shapes = [draft.shape(draft.parts[draft.connections[other]["post"]]) for other in clones]
-        if (
-            table.get("channel") == "none"
-            and clones
-            and shapes[0] == draft.shape(draft.parts[table["post"]])
-            and "error" not in draft.connections[clones[0]]
-        ):
-            _join(draft, name, clones[0])
+    clones: dict[str, list[str]] = {}
+    for name, table in draft.connections.items():
+        if table["type"] == "clone":
+            clones.setdefault(table["of"], []).append(name)
+    joined: dict[str, str] = {}
+    for name, table in draft.connections.items():
+        if table["type"] == "conv" and table.get("channel") == "none":
+            alike = [one for one in clones.get(name, ()) if draft.connections[one]["pre"] == table["pre"]]
+            if alike and _joins(draft, table, draft.connections[alike[0]]):
+                joined[alike[0]] = name
+    holders = set(joined.values())
+    draft.connections = {
+        joined.get(name, name): _join(draft, joined[name], name) if name in joined else table
+        for name, table in draft.connections.items()
+        if name not in holders
+    }
 
 
-def _join(draft: Draft, name: str, clone: str) -> None:
-    table, delivers = draft.connections.pop(name), draft.connections[clone]
+def _joins(draft: Draft, table: Table, clone: Table) -> bool:
+    """Return whether a clone that does not teach delivers to a layer as large as that of what it clones."""
+    shapes = [draft.shape(draft.parts[one["post"]]) for one in (table, clone)]
+    return shapes[0] == shapes[1] and "error" not in clone
+
+
+def _join(draft: Draft, name: str, clone: str) -> Table:
+    """Return the table of a connection and its clone, which has its place."""
+    table, delivers = draft.connections[name], draft.connections[clone]
     own = {
         key: value for key, value in table.items() if key not in ("type", "pre", "post", "channel", "learn")
     }
@@ -84,14 +92,10 @@ def _join(draft: Draft, name: str, clone: str) -> None:
     if learn := table.get("learn"):
         rule, *rest = learn.items()
         own["learn"] = dict([rule, ("error", table["post"]), *rest])
-    joined = {"type": "conv", **ends, **own}
-    draft.connections = {
-        name if other == clone else other: joined if other == clone else kept
-        for other, kept in draft.connections.items()
-    }
     if (output := draft.connection_output.pop(clone, None)) is not None:
         draft.connection_output.setdefault(name, output)
     part = draft.origin.pop(("connections", clone))
     draft.origin |= {("connections", name, key): part for key in ends}
     part.becomes = [f"connections.{name}"]
     draft.origin["connections", name].differs(f"delivers as its clone {clone} does")
+    return {"type": "conv", **ends, **own}

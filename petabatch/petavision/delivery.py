@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 import re
 
-from petabatch.petavision.draft import Draft, Table
-from petabatch.petavision.part import Part
+from petabatch.petavision.draft import DEEPEST, Draft, Table
+from petabatch.petavision.part import Part, Refused
+from petabatch.petavision.transfer import curve
 
 _CHANNELS = {0: "exc", 1: "inh", 2: "inh_b", 3: "gap", -1: "none"}
 DELIVERIES = {"convolve": "convolve", "stochastic": "stochastic"}
 """Ways of delivery through weights."""
+_MOST_ARBORS = 1024
 _CONDUCTANCES = ("LIF", "LIFGap")
 """Classes of neurons with conductances."""
 
@@ -22,10 +24,10 @@ def ends(draft: Draft, part: Part) -> tuple[Part, Part]:
         return pre, post
     names = [part.optional_text(key) for key in ("preLayerName", "postLayerName")]
     if names == [None, None]:
-        for match in re.finditer("To", part.name):
-            pair = [part.name[: match.start()], part.name[match.end() :]]
-            if all(one in draft.parts for one in pair):
-                names = [*pair]
+        for match in re.finditer("To", part.title):
+            pair = [part.title[: match.start()], part.title[match.end() :]]
+            if all(one in draft.titles for one in pair):
+                names = [draft.titles[one] for one in pair]
                 break
     found = []
     for key, name in zip(("preLayerName", "postLayerName"), names, strict=True):
@@ -35,6 +37,18 @@ def ends(draft: Draft, part: Part) -> tuple[Part, Part]:
         if found[-1].keyword == "PoolingIndexLayer":
             part.refuse(key, "the places of maxima are no activity here", name)
     return found[0], found[1]
+
+
+def leaving(draft: Draft, layer: Part) -> list[tuple[Part, Part]]:
+    """Return the connections from a layer, each with its post layer; of those whose ends are known."""
+    if not draft.leaving:
+        for part in draft.of_role("connection"):
+            try:
+                pre, post = ends(draft, part)
+            except Refused:  # told of where the connection is translated
+                continue
+            draft.leaving.setdefault(pre.name, []).append((part, post))
+    return draft.leaving.get(layer.name, [])
 
 
 def check_features(part: Part, post: Part) -> None:
@@ -79,6 +93,8 @@ def root(draft: Draft, part: Part) -> tuple[Part, bool]:
         part = draft.named(part, "originalConnName", "connection")
         if part.name in seen:
             part.refuse("originalConnName", "these connections are copies of each other", " -> ".join(seen))
+        if len(seen) > DEEPEST:
+            part.refuse("originalConnName", f"more than {DEEPEST} connections are copies of each other")
         seen.append(part.name)
     return part, turned
 
@@ -88,9 +104,12 @@ def delivered(draft: Draft, part: Part, pre: Part, post: Part, delay: float | No
     found: Table = {"pre": pre.name, "post": post.name}
     code = channel(part)
     coefficient = _coefficient(post, part.whole("channelCode"))
+    strength = 1.0 if coefficient is None else coefficient
+    if "errScale" in post.kind.keys and curve(post, "hard") is not None:
+        strength *= post.finite("errScale")
+    found |= {"strength": strength} if strength != 1 else {}
     if coefficient is not None:
         code = "exc"
-        found |= {"strength": coefficient} if coefficient != 1 else {}
     elif code in ("inh_b", "gap") and post.keyword not in _CONDUCTANCES[code == "gap" :]:
         part.differs(
             f"{post.name} has no channel {part.whole('channelCode')}: nothing arrives, as in PetaVision"
@@ -120,6 +139,8 @@ def delivered(draft: Draft, part: Part, pre: Part, post: Part, delay: float | No
 
 def delays_of(part: Part, arbors: int) -> tuple[float, ...]:
     """Return the delay of each arbor of a connection."""
+    if arbors > _MOST_ARBORS:
+        part.refuse("numAxonalArbors", "these are too many arbors", str(arbors), f"at most {_MOST_ARBORS}")
     delays = part.numbers("delay") or (0.0,)
     delays = delays * arbors if len(delays) == 1 else delays
     if len(delays) != arbors:

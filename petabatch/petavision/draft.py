@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from petabatch.errors import did_you_mean
@@ -12,6 +13,8 @@ from petabatch.petavision.grammar import ParamsFile
 from petabatch.petavision.part import Part
 
 Table = dict[str, Any]
+DEEPEST = 64
+"""Groups that name each other in a chain, at most: triggers, originals and copies of copies."""
 _INPUTS = ("ImageLayer", "PvpLayer")
 
 
@@ -32,10 +35,32 @@ class Draft:
     checkpoint: Table = field(default_factory=dict)
     origin: dict[tuple[str, ...], Part] = field(default_factory=dict)
     """The group that a table comes from."""
+    leaving: dict[str, list[tuple[Part, Part]]] = field(default_factory=dict)
+    """Connections from a layer and their post layers, once they have been asked for; see `delivery`."""
 
     def of_role(self, role: str) -> Iterator[Part]:
         """Yield the parts of a role, in file order."""
         return (part for part in self.parts.values() if part.kind.role == role)
+
+    @cached_property
+    def titles(self) -> dict[str, str]:
+        """The name of each group by that in its file."""
+        return {part.title: name for name, part in self.parts.items()}
+
+    @cached_property
+    def place(self) -> dict[str, int]:
+        """The number of each group in the file."""
+        return {name: number for number, name in enumerate(self.parts)}
+
+    @cached_property
+    def terms(self) -> dict[object, list[Part]]:
+        """Probes by the energy that they are terms of."""
+        found: dict[object, list[Part]] = {}
+        for part in self.of_role("probe"):
+            entry = part.group.entries.get("energyProbe")
+            if entry is not None and "energyProbe" in part.kind.keys:
+                found.setdefault(entry.value, []).append(part)
+        return found
 
     def named(self, part: Part, key: str, role: str) -> Part:
         """Return the part that a parameter names; raises Refused if there is none of this role."""
@@ -106,6 +131,8 @@ class Draft:
         """
         if layer.name in seen:
             layer.refuse("triggerLayerName", "the triggers of these layers form a cycle", " -> ".join(seen))
+        if len(seen) > DEEPEST:
+            layer.refuse("triggerLayerName", f"more than {DEEPEST} layers trigger each other")
         if self.is_input(layer):
             return self.steps(layer, "displayPeriod", max(0.0, layer.finite("displayPeriod"))), 0
         if layer.keyword == "ConstantLayer":
@@ -126,7 +153,7 @@ class Draft:
             period = self.length + 2  # it updates in step 1 and never again
         return period, offset - self.steps(part, "triggerOffset", part.finite("triggerOffset"))
 
-    @property
+    @cached_property
     def display(self) -> int:
         """The display period in steps, of the input that others follow, else the longest; 0 for none."""
         inputs = [part for part in self.of_role("layer") if self.is_input(part)]
@@ -166,7 +193,7 @@ class Draft:
         parameter file. None where the part does not start from it.
         """
         if self.files.checkpoint is not None:
-            file = self.files.checkpoint / f"{part.name}_{what}"
+            file = self.files.checkpoint / f"{part.title}_{what}"
             part.read.add("initializeFromCheckpointFlag")
             return str(file.absolute()) if file.exists() else None
         if not part.flag("initializeFromCheckpointFlag"):
@@ -175,4 +202,4 @@ class Draft:
         if folder is None:
             part.idle("initializeFromCheckpointFlag", "no effect without initializeFromCheckpointDir")
             return None
-        return f"{folder.rstrip('/')}/{part.name}_{what}"
+        return f"{folder.rstrip('/')}/{part.title}_{what}"

@@ -21,8 +21,8 @@ class Files:
     """Beginnings of paths and what is to be in their place, as `--path OLD=NEW` gives them."""
     checkpoint: Path | None = None
     """A checkpoint directory of PetaVision from which the network is to start."""
-    missing: list[str] = field(default_factory=list)
-    """Files that have not been found, as named."""
+    missing: dict[str, None] = field(default_factory=dict)
+    """Files that have not been found, as named, in this order."""
 
     def find(self, name: str) -> Path | None:
         """Return the path of a file, None if there is none.
@@ -46,8 +46,7 @@ class Files:
         """Return how the params file names a file; one that is missing keeps its name."""
         found = self.find(name)
         if found is None:
-            if name not in self.missing:
-                self.missing.append(name)
+            self.missing[name] = None
             return name
         found = Path(os.path.normpath(found))
         if self.target is None:

@@ -66,6 +66,8 @@ class Group:
     name: str
     entries: Mapping[str, Entry]
     place: Place
+    title: str = ""
+    """Its name in the file, where it has another one here."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,10 @@ class ParamsFile:
     """Values of swept parameters, by group and parameter."""
     ignored: Sequence[tuple[str, Place]] = ()
     """Characters that PetaVision ignores."""
+    notes: Sequence[str] = ()
+    """What is to be said of the file as a whole."""
+    written: str = ""
+    """The file that a file in Lua writes it to."""
 
     def error(self, place: Place, message: str, **more: str) -> ParamsError:
         """Return the error at a place of this file."""

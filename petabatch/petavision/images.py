@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 
 from petabatch.errors import InputError
-from petabatch.geometry import make_link
-from petabatch.petavision.delivery import ends, root
+from petabatch.geometry import GeometryError, Link, make_link
+from petabatch.petavision.delivery import leaving, root
 from petabatch.petavision.draft import Draft, Table
 from petabatch.petavision.part import Part
+from petabatch.petavision.pooling import window_of
+from petabatch.regular_files import read_text, regular
 from petabatch.sources.transforms import Resize
 
 _ANCHORS = {
@@ -34,31 +36,61 @@ def source(draft: Draft, part: Part) -> Table:
     return found | {"source": _files(draft, part) | _order(draft, part) | _transforms(draft, part)}
 
 
+def seeds(draft: Draft) -> None:
+    """Give sources that make random choices seeds of their own, where those of PetaVision differ."""
+    found: dict[str, int] = {}
+    for name, table in draft.layers.items():
+        part = draft.origin["layers", name]
+        if part.keyword == "InputRegionLayer":
+            part = draft.named(part, "originalLayerName", "layer")
+        if table["type"] == "input" and (
+            table["source"].get("order") == "shuffled"
+            or any(
+                step["type"] == "flip" or "jitter" in step for step in table["source"].get("transforms", ())
+            )
+        ):
+            found[name] = int(abs(part.finite("randomSeed")))
+    for name, seed in found.items() if len(set(found.values())) > 1 else ():
+        draft.layers[name]["source"]["seed"] = seed
+
+
 def _files(draft: Draft, part: Part) -> Table:
     """Return the type of source, and its files."""
     name = part.text("inputPath")
     if part.keyword == "PvpLayer":
         return {"type": "array", "file": draft.files.named(name)}
-    found = _listed(draft, name)
+    found = _listed(draft, part, name)
     return {"type": "images", "files": draft.files.named(name) if found is None else found}
 
 
-def _listed(draft: Draft, name: str) -> list[str] | None:
+def _listed(draft: Draft, part: Part, name: str) -> list[str] | None:
     """Return the files of a list that names them relative to PetaVision's working directory.
 
-    None for other files, and for lists that name them relative to themselves, as petabatch reads them.
+    None for other files, for lists that name them relative to themselves, as petabatch reads them, and for
+    lists of which no file is there.
     """
     path = draft.files.find(name)
-    if path is None or path.suffix != ".txt":
+    lines = [] if path is None else _lines(path)
+    if path is None or all((path.parent / line).exists() for line in lines):
         return None
-    try:
-        lines = [line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines()]
-    except (OSError, UnicodeDecodeError):
-        return None
-    lines = [line for line in lines if line]
-    if all((path.parent / line).exists() for line in lines):
+    if not any(draft.files.find(line) for line in lines):
+        part.differs(
+            f"{name} names {len(lines)} files, such as {lines[0]}, of which none is there: their sizes are "
+            "not known; --path OLD=NEW says where they are"
+        )
         return None
     return [draft.files.named(line) for line in lines]
+
+
+def _lines(path: Path) -> list[str]:
+    """Return the lines of a list of files, none of another file."""
+    if path.suffix != ".txt":
+        return []
+    try:
+        lines = [line.strip() for line in read_text(path).splitlines()]
+    except (OSError, UnicodeDecodeError):
+        return []
+    return [line for line in lines if line]
 
 
 def _order(draft: Draft, part: Part) -> Table:
@@ -82,14 +114,21 @@ def _order(draft: Draft, part: Part) -> Table:
     if method == "random":
         part.differs("the random order is another")
         return {"order": "shuffled"}
-    if method == "list":
-        if any(first):
-            part.refuse("start_frame_index", "a first frame is not supported with byList", hint="bySpecified")
+    if method == "list" and not any(first):
         return {"order": "by_movie"} if batch > 1 else {}
     skip = [batch] * batch
     if method == "given":
         skip = [max(1, step) for step in _indices(part, "skip_frame_index", batch, 1)]
         part.only("resetToStartOnLoop", hint="a list of files in which those before the first are left out")
+    elif method == "list":
+        count = _frames(draft, part)
+        if not count:
+            part.refuse(
+                "start_frame_index", "the files that are shown are not there, to be counted",
+                hint="--path OLD=NEW, or bySpecified",
+            )  # fmt: skip
+        first = [index + number * (count // batch) for number, index in enumerate(first)]
+        skip = [1] * batch
     else:
         first = [index + number for number, index in enumerate(first)]
     if (numbers := draft.checkpoint_file(part, "FrameNumbers.bin")) is not None:
@@ -111,7 +150,10 @@ def _next_frames(draft: Draft, part: Part, name: str) -> list[int]:
     if path is None:
         part.differs(f"{name} is not there: the first frames are shown")
         return list(range(draft.batch))
-    found = np.fromfile(path, "<i4")
+    try:
+        found = np.fromfile(regular(path), "<i4")
+    except OSError as error:
+        part.refuse("initializeFromCheckpointFlag", f"{name} cannot be read: {error.strerror}")
     if found.size == 0 or found.min() < 0:
         part.refuse("initializeFromCheckpointFlag", f"{name} is damaged")
     return [int(found[number % found.size]) for number in range(draft.batch)]
@@ -123,6 +165,8 @@ def _indices(part: Part, key: str, batch: int, default: int) -> list[int]:
         return [default] * batch
     if any(not value.is_integer() or not 0 <= value < 2**31 for value in given):
         part.refuse(key, "these are not numbers of frames", str(list(given)))
+    if not any(given):
+        return [default] * batch
     if len(given) != batch:
         part.refuse(key, "there is not one number for each batch element", str(len(given)), str(batch))
     return [int(value) for value in given]
@@ -145,7 +189,7 @@ def _transforms(draft: Draft, part: Part) -> Table:
     if part.flag("autoResizeFlag"):
         return {"transforms": _resized(draft, part, anchor, (y, x), normal)}
     shapes = _shapes(draft, part)
-    ny, nx, _ = draft.shape(part)
+    ny, nx = frame_of(draft, part)
     if any(jitter) or flips:
         crop: Table = {"type": "crop", "position": anchor}
         crop |= ({"offset": [y, x]} if x or y else {}) | ({"jitter": jitter} if any(jitter) else {})
@@ -252,23 +296,32 @@ def _resized(
 
 def frame_of(draft: Draft, part: Part) -> tuple[int, int]:
     """Return the rows and columns of a layer, of the image around it those that its connections see, too."""
-    ny, nx, _ = shape = draft.shape(part)
-    margins = [(0, 0)]
-    for one in draft.of_role("connection") if part.flag("useInputBCflag") else ():
-        pre, post = ends(draft, one)
-        owner, turned = root(draft, one)
-        if pre is not part or "nxp" not in owner.kind.keys or owner.keyword == "PoolingConn":
-            continue
-        ways = (shape, draft.shape(post))[:: -1 if turned else 1]
-        patch = owner.whole("nyp"), owner.whole("nxp")
-        link = make_link(_sizes(ways[0]), _sizes(ways[1]), patch, True, True)
-        link = link.transposed.with_margin(True) if turned else link
-        y, x = link.patches.y, link.patches.x
-        margins.append(
-            (y.margin, x.margin) if link.scatter else (max(y.before, y.after), max(x.before, x.after))
-        )
-    rows, columns = (max(sizes) for sizes in zip(*margins, strict=True))
+    ny, nx, _ = draft.shape(part)
+    rows, columns = 0, 0
+    for one, post in leaving(draft, part) if part.flag("useInputBCflag") else ():
+        if (link := _link(draft, one, part, post)) is not None:
+            y, x = link.patches.y, link.patches.x
+            rows = max(rows, y.margin if link.scatter else max(y.before, y.after))
+            columns = max(columns, x.margin if link.scatter else max(x.before, x.after))
     return ny + 2 * rows, nx + 2 * columns
+
+
+def _link(draft: Draft, part: Part, pre: Part, post: Part) -> Link | None:
+    """Return the patches of a connection from an input layer, None of one that sees no margin."""
+    owner, turned = root(draft, part)
+    first, second = _sizes(draft.shape(pre)), _sizes(draft.shape(post))
+    try:
+        if part.keyword == "PoolingConn":
+            (rows, columns), _ = window_of(draft, part, pre, post)
+            link = make_link(first, second, (rows, columns), True, True, window=True)
+            return link.transposed.with_margin(False) if first == second else link
+        if "nxp" not in owner.kind.keys or owner.keyword == "PoolingConn":
+            return None
+        first, second = (second, first) if turned else (first, second)
+        link = make_link(first, second, (owner.whole("nyp"), owner.whole("nxp")), True, True)
+    except GeometryError:  # told of by what checks the network
+        return None
+    return link.transposed.with_margin(True) if turned else link
 
 
 def _sizes(shape: list[int]) -> tuple[int, int, int]:
@@ -299,6 +352,10 @@ def _shapes(draft: Draft, part: Part) -> list[tuple[int, int, int]]:
 
 
 def _frames(draft: Draft, part: Part) -> int:
+    path = draft.files.find(part.text("inputPath"))
+    lines = _lines(path) if path is not None and part.keyword == "ImageLayer" else []
+    if lines:  # each is a frame, also of images that are not there
+        return len(lines)
     gallery = _gallery(draft, part)
     return 0 if gallery is None else len(gallery.shapes)
 
@@ -314,10 +371,10 @@ def _gallery(draft: Draft, part: Part) -> Any:
     try:
         if part.keyword == "PvpLayer":
             return ImageArray(file=str(path)).gallery()
-        if _listed(draft, part.text("inputPath")) is None:
+        lines = _lines(path)
+        if not lines or all((path.parent / line).exists() for line in lines):
             return Images(files=str(path)).gallery()
-        lines = (line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines())
-        found = [draft.files.find(line) for line in lines if line]
-        return Images(files=tuple(str(one) for one in found if one is not None)).gallery()
+        found = tuple(str(one) for one in map(draft.files.find, lines) if one is not None)
+        return Images(files=found).gallery() if found else None
     except (InputError, ResourceError) as error:
         part.refuse("inputPath", str(error).replace("\n", "\n    "))

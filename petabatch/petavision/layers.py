@@ -15,7 +15,7 @@ from petabatch.petavision.transfer import curve, plain_activity
 
 def layers(draft: Draft, part: Part) -> None:
     """Add the table of a layer, and its output."""
-    part.read.add("phase")
+    part.whole("phase")
     if part.keyword == "PoolingIndexLayer":
         part.left_out.append(f"un-pooling finds the places of maxima {draft.shape(part)} itself")
         return
@@ -84,11 +84,7 @@ def _error(draft: Draft, part: Part) -> Table:
     if keys is None:
         return {"type": "linear"} | ({"scale": scale} if scale != 1 else {})
     if scale != 1:
-        part.refuse(
-            "errScale",
-            "a factor together with a threshold is not supported",
-            hint="strength of its connections",
-        )
+        part.differs("errScale is the strength of its connections, as it is before the threshold")
     return {"type": "rectified", **keys}
 
 
@@ -225,6 +221,7 @@ KINDS: dict[str, Callable[[Draft, Part], Table]] = {
     "RescaleLayer": of_others.rescale,
     "DropoutLayer": _dropout,
     "GaussianNoiseLayer": _noise,
+    "NoiseLayer": of_others.noise,
     "LIF": _lif,
     "LIFGap": _lif,
     "Retina": _retina,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from petabatch.petavision.delivery import ends
 from petabatch.petavision.draft import Draft, Table
 from petabatch.petavision.part import Part
 
@@ -19,11 +20,12 @@ def learning(draft: Draft, part: Part) -> Table | None:
     if not part.flag("plasticityFlag"):
         return None
     part.only("combine_dW_with_W_flag", hint="it doubles the weights in each update")
-    part.only("useMask", hint="a MaskLayer after the residual")
     rate, momentum, decay, follows = part.finite("dWMax"), 0.0, 0.0, False
     if part.keyword == "MomentumConn":
         rate, momentum, decay, follows = _momentum(part, rate)
     found: Table = {"type": "hebbian"} | ({"rate": rate} if rate != 1 else {})
+    if part.flag("useMask"):
+        found["error"] = _masked(draft, part)
     if not (part.flag("normalizeDw") and part.flag("sharedWeights")):
         found["average"] = "sum"
     if momentum:
@@ -43,6 +45,32 @@ def learning(draft: Draft, part: Part) -> Table | None:
         # PetaVision's counter starts at 0: it decays after the first update, then every interval + 1.
         found["rate_decay"] = {"every": interval + 1, "fraction": fraction, "phase": interval}
     return found | _schedule(draft, part)
+
+
+def _masked(draft: Draft, part: Part) -> str:
+    """Add a layer of what is learned from, the post layer where a mask is not zero; return its name."""
+    _, post = ends(draft, part)
+    mask = draft.named(part, "maskLayerName", "layer")
+    sizes, wanted = draft.shape(mask), draft.shape(post)
+    if part.whole("maskFeatureIdx") >= 0 and sizes[2] > 1:
+        part.refuse(
+            "maskFeatureIdx", "one feature of a mask is not supported", hint="a layer of this feature"
+        )
+    if sizes not in (wanted, [*wanted[:2], 1]):
+        part.refuse("maskLayerName", "the mask has another shape", str(sizes), str(wanted))
+    name = f"{post.name}_masked_by_{mask.name}"
+    while name in draft.parts:
+        name += "_"
+    if name not in draft.layers:
+        draft.add("layers", part, {"type": "mask", "shape": wanted}, name)
+        link: Table = {"type": "identity", "pre": post.name, "post": name}
+        draft.add("connections", part, link, f"{post.name}To{name}")
+        link = {"type": "identity", "pre": mask.name, "post": name, "channel": "mask"}
+        if sizes != wanted:
+            link |= {"type": "conv", "patch": [1, 1], "init": {"type": "constant", "value": 1.0}}
+        draft.add("connections", part, link, f"{mask.name}To{name}")
+    part.differs("what the mask leaves out counts in averages as 0")
+    return name
 
 
 def _momentum(part: Part, rate: float) -> tuple[float, float, float, bool]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from petabatch.errors import ParamsError, Problem, did_you_mean
@@ -11,16 +12,19 @@ from petabatch.petavision.aliases import CLASSES as FORMER
 from petabatch.petavision.aliases import renamed
 from petabatch.petavision.connections import connections
 from petabatch.petavision.copies import merge_holders
-from petabatch.petavision.draft import Draft, Table
+from petabatch.petavision.draft import DEEPEST, Draft, Table
 from petabatch.petavision.files import Files
 from petabatch.petavision.grammar import Group, ParamsFile, problem
+from petabatch.petavision.images import seeds
 from petabatch.petavision.keys import CLASSES
 from petabatch.petavision.layers import layers
 from petabatch.petavision.part import Part, Refused
 from petabatch.petavision.probes import probes, time_scales
 from petabatch.petavision.states import start_activities
-from petabatch.petavision.weights import join_groups
+from petabatch.petavision.weights import join_groups, keep_norms
 
+_LARGEST_BATCH = 1 << 20
+"""Elements, each of which has a number in lists of first frames."""
 _KEYS = {keyword: one.keys for keyword, one in CLASSES.items()}
 
 
@@ -61,8 +65,13 @@ class Translation:
         part = self.draft.parts.get(name)
         if part is None or part.kind.role != "probe" or part.kind.becomes.startswith("time scale"):
             return False
+        return name not in self._followed
+
+    @cached_property
+    def _followed(self) -> set[object]:
+        """Probes that others follow."""
         followers = (one.group.entries.get("targetName") for one in self.draft.of_role("probe"))
-        return name not in {entry.value for entry in followers if entry is not None}
+        return {entry.value for entry in followers if entry is not None}
 
 
 def translate(source: ParamsFile, files: Files) -> Translation:
@@ -87,10 +96,10 @@ def translate(source: ParamsFile, files: Files) -> Translation:
     if columns[0].name in refused:
         raise ParamsError([refused[columns[0].name]], source.file)
     _each(draft, _originals_first(draft), lambda part: layers(draft, part), refused)
-    draft.layers = {name: draft.layers[name] for name in draft.parts if name in draft.layers}
+    draft.layers = {name: draft.layers[name] for name in draft.parts if name in draft.layers} | draft.layers
     for role, add in (("connection", connections), ("probe", probes)):
         _each(draft, draft.of_role(role), lambda part, add=add: add(draft, part), refused)  # type: ignore[misc]
-    for finish in (join_groups, merge_holders, time_scales, start_activities):
+    for finish in (seeds, join_groups, keep_norms, merge_holders, time_scales, start_activities):
         try:
             finish(draft)
         except Refused as error:
@@ -105,7 +114,8 @@ def _originals_first(draft: Draft) -> list[Part]:
     def visit(part: Part, below: tuple[str, ...]) -> None:
         entry = part.group.entries.get("originalLayerName")
         original = draft.parts.get(str(entry.value)) if entry is not None else None
-        if original is not None and original.kind.role == "layer" and original.name not in below:
+        known = original is not None and original.kind.role == "layer" and original.name not in below
+        if original is not None and known and original.name not in found and len(below) <= DEEPEST:
             visit(original, (*below, original.name))
         found.setdefault(part.name, part)
 
@@ -129,6 +139,8 @@ def column(draft: Draft, part: Part) -> None:
     for axis in ("nx", "ny", "nbatch"):
         if part.whole(axis) < 1:
             part.refuse(axis, "this is not a positive number", str(part.whole(axis)))
+    if draft.batch > _LARGEST_BATCH:
+        part.refuse("nbatch", "this batch is too large", str(draft.batch), f"at most {_LARGEST_BATCH}")
     if draft.batch > 1:
         draft.run["batch"] = draft.batch
     display, length = draft.display, draft.length
@@ -164,7 +176,9 @@ def _checkpoint(draft: Draft, part: Part) -> Table:
     keep = part.whole("numCheckpointsKept") if part.flag("deleteOlderCheckpoints") else 0
     if keep == 0:
         part.differs("the newest two checkpoints are kept: checkpoint.keep")
-    return {"every": draft.every(max(1, steps))} | ({"keep": keep} if keep not in (0, 2) else {})
+    # Beyond the end, there is the one of the last step, as in every run.
+    found: Table = {"every": draft.every(max(1, steps))} if steps <= draft.length else {}
+    return found | ({"keep": keep} if keep not in (0, 2) else {})
 
 
 def _unknown(group: Group) -> Problem:

@@ -84,6 +84,18 @@ def rescale(draft: Draft, part: Part) -> Table:
     return found
 
 
+def noise(draft: Draft, part: Part) -> Table:
+    """Return the keys of noise that is added to the activity of another layer."""
+    original = draft.named(part, "originalLayerName", "layer")
+    if draft.shape(original) != draft.shape(part):
+        part.refuse("originalLayerName", "the original has another shape", str(draft.shape(original)))
+    _reads(draft, part, original, {"type": "identity", "pre": original.name, "post": part.name})
+    part.differs("the random numbers are others")
+    mean, deviation = part.finite("mean"), part.finite("stdDev")
+    found: Table = {"type": "gaussian_noise"} | ({"mean": mean} if mean else {})
+    return found | ({"deviation": deviation} if deviation != 1 else {})
+
+
 def firm_cost(draft: Draft, part: Part) -> Table:
     """Return the keys of a cost, with the thresholds of another layer where it has none of its own."""
     of = part if "VThresh" in part.kind.keys else draft.named(part, "originalLayerName", "layer")
@@ -160,9 +172,9 @@ def gap(draft: Draft, part: Part) -> Table:
     original = draft.named(part, "originalLayerName", "layer")
     if "VthRest" not in original.kind.keys or original.keyword == "SigmoidLayer":
         part.refuse("originalLayerName", "gap junctions are between neurons that spike", original.keyword)
-    _copies(draft, part)
+    late = _copies(draft, part)
     if size := part.finite("ampSpikelet"):
-        spikes: Table = {"type": "identity", "pre": original.name, "post": part.name}
+        spikes: Table = {"type": "identity", "pre": original.name, "post": part.name, **late}
         draft.add("connections", part, spikes | {"strength": size}, f"spikesOf{original.name}To{part.name}")
     start = initial(draft, original)
     if isinstance(start, dict) and start["type"] != "file":
@@ -208,37 +220,54 @@ def region(draft: Draft, part: Part) -> Table:
     return {"type": "input", **found}
 
 
-def _copies(draft: Draft, part: Part) -> None:
-    """Add the connection that copies the potential of another layer, as it is in the present step."""
+def _copies(draft: Draft, part: Part) -> Table:
+    """Add the connection that copies the potential of another layer; return the keys of what is copied late.
+
+    A layer that is updated later has the potential of the step before.
+    """
     original = draft.named(part, "originalLayerName", "layer")
     if draft.shape(original) != draft.shape(part):
         part.refuse("originalLayerName", "the original has another shape", str(draft.shape(original)))
-    names = list(draft.parts)
-    late = original.whole("phase") > part.whole("phase") or (
-        original.whole("phase") == part.whole("phase") and names.index(original.name) > names.index(part.name)
-    )
-    if late:
-        part.refuse(
-            "originalLayerName",
-            "the original is updated later, so that its potential is that of the step before",
-            f"phase {original.whole('phase')}",
-            hint="a phase larger than that of the original",
-        )
     kind = draft.layers.get(original.name, {}).get("type")
     if kind is None:
         part.refuse("originalLayerName", "this layer is not supported: see its group", original.name)
-    link: Table = {"pre": original.name, "post": part.name}
-    if kind in ("linear", "constant", "input"):
-        draft.add("connections", part, {"type": "identity", **link}, f"{original.name}To{part.name}")
-    elif kind in _WITH_POTENTIAL:
-        draft.add("connections", part, {"type": "potential", **link}, f"{original.name}To{part.name}")
-    else:
+    updates, own = ((one.whole("phase"), draft.place[one.name]) for one in (original, part))
+    late: Table = {"feedback": True} if updates > own else {}
+    source = original.name
+    link: Table = {"type": "identity"}
+    if kind in _WITH_POTENTIAL:
+        source, link = (_potential(draft, part, original), link) if late else (source, {"type": "potential"})
+    elif kind not in ("linear", "constant", "input"):
         part.refuse(
             "originalLayerName",
             f"a {original.keyword} has no potential here",
             original.name,
             hint=f"a HyPerLayer with the connections of {original.name}",
         )
+    link |= {"pre": source, "post": part.name, **late}
+    draft.add("connections", part, link, f"{source}To{part.name}")
+    return late
+
+
+def _potential(draft: Draft, part: Part, original: Part) -> str:
+    """Add a layer with the potential of another one in each step; return its name."""
+    name = f"{original.name}_V"
+    while name in draft.parts:
+        name += "_"
+    if name in draft.layers:
+        return name
+    start = initial(draft, original)
+    table: Table = {"type": "linear", "shape": draft.shape(original)}
+    if start:
+        table["start"] = {"A": start if isinstance(start, dict) else {"type": "constant", "value": start}}
+    draft.add("layers", part, table, name)
+    draft.add(
+        "connections",
+        part,
+        {"type": "potential", "pre": original.name, "post": name},
+        f"{original.name}To{name}",
+    )
+    return name
 
 
 def _reads(draft: Draft, part: Part, other: Part, table: Table) -> None:

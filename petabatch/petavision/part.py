@@ -27,6 +27,8 @@ class Part:
     def __init__(self, group: Group, renamed: str = "") -> None:
         self.group = group
         self.name = group.name
+        self.title = group.title or group.name
+        """Its name in PetaVision, as its files have it."""
         self.keyword = group.keyword
         self.kind: Class = CLASSES[group.keyword]
         self.read: set[str] = set()

@@ -14,7 +14,7 @@ _METHODS = {"maxpooling": "max", "sumpooling": "sum", "avgpooling": "average"}
 def pool(draft: Draft, part: Part, pre: Part, post: Part) -> None:
     """Add the table of pooling, or of un-pooling that spreads each value over its window."""
     table: Table = {"type": "pool"} | delivered(draft, part, pre, post)
-    window, blocks = _window(draft, part, pre, post)
+    window, blocks = window_of(draft, part, pre, post)
     table |= {"window": window} if window != blocks else {}
     check_features(part, post)
     method = part.choice("pvpatchAccumulateType", _METHODS)
@@ -42,7 +42,7 @@ def unpool(draft: Draft, part: Part, pre: Part, post: Part) -> None:
             f"{draft.shape(pre)} to {draft.shape(post)}",
             f"{draft.shape(coarse)} to {draft.shape(fine)}",
         )
-    window, blocks = _window(draft, original, fine, coarse)
+    window, blocks = window_of(draft, original, fine, coarse)
     if window != blocks:
         part.refuse("originalConnName", "un-pooling of windows that overlap is not supported", str(window))
     table: Table = {"type": "pool"} | delivered(draft, part, pre, post)
@@ -70,7 +70,7 @@ def unpool(draft: Draft, part: Part, pre: Part, post: Part) -> None:
     draft.add("connections", part, link | into, f"{placed}To{post.name}")
 
 
-def _window(draft: Draft, part: Part, pre: Part, post: Part) -> tuple[list[int], list[int]]:
+def window_of(draft: Draft, part: Part, pre: Part, post: Part) -> tuple[list[int], list[int]]:
     """Return the sizes of a window and of a block, in units of the larger layer."""
     window, blocks = [], []
     for axis, key in enumerate(("nyp", "nxp")):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NoReturn
 
 from petabatch.petavision.draft import Draft, Table
@@ -69,8 +70,11 @@ def _layer_probe(draft: Draft, part: Part) -> None:
 def _norm(draft: Draft, part: Part, common: Table) -> Table:
     cost = term(draft, part)
     part.idle("coefficient", "a factor in energies alone")
-    if cost["norm"] == "firm":
-        return {"type": "sum", "terms": {"cost": {**cost, "coefficient": 1.0}}}
+    if part.keyword.startswith("FirmThreshold"):
+        return {
+            "type": "sum",
+            "terms": {"cost": {**cost, "coefficient": 1.0 if cost["coefficient"] else 0.0}},
+        }
     if cost["norm"] == "squares" and part.finite("exponent") != 2:
         part.differs(f"the sum of squares, not its power {part.finite('exponent') / 2:g}")
     kind = "l2" if cost["norm"] == "squares" else cost["norm"]
@@ -97,41 +101,42 @@ def term(draft: Draft, part: Part, inside: Part | None = None) -> Table:
         if part.keyword == "L0NormProbe":
             found["above"] = part.finite("nnzThreshold")
         else:
-            found["corner"] = _positive(part, part.finite("VThresh") + part.finite("VWidth"))
+            found |= _corner(part, part.finite("VThresh") + part.finite("VWidth"))
     if part.keyword.endswith("LCAProbe"):
         low, width = _threshold(part, layer)
         found["coefficient"] = low
         part.idle("coefficient", "the threshold of the layer is the factor")
         if part.keyword == "L0NormLCAProbe":
             found |= {"coefficient": low**2 / 2, "above": low}
-        if part.keyword == "FirmThresholdCostFnLCAProbe":
-            found["corner"] = _positive(part, low + width)
+        if part.keyword == "FirmThresholdCostFnLCAProbe" and width == math.inf:
+            found["norm"] = "l1"  # below a corner that is never reached
+        elif part.keyword == "FirmThresholdCostFnLCAProbe":
+            found |= _corner(part, low + width)
     if inside is not None and found["norm"] == "squares" and part.finite("exponent") != 2:
         part.refuse("exponent", "norms in a sum are squared", f"{part.finite('exponent'):g}", "2")
     return {key: value for key, value in found.items() if (key, value) != ("above", 0.0)}
 
 
-def _positive(part: Part, corner: float) -> float:
-    if corner <= 0:
-        part.refuse("VThresh", "the threshold of the cost is not positive", f"{corner:g}")
-    return corner
+def _corner(part: Part, corner: float) -> Table:
+    """Return the keys of a cost that is constant from a corner on; where that is 0, nothing has a cost."""
+    if corner < 0:
+        part.refuse("VThresh", "the threshold of the cost is negative", f"{corner:g}")
+    if corner == 0:
+        part.differs("it is 0, as the corner of its cost is")
+        return {"norm": "l1", "coefficient": 0.0}
+    return {"corner": corner}
 
 
 def _threshold(part: Part, layer: Part) -> tuple[float, float]:
     if "VThresh" not in layer.kind.keys:
         part.refuse("targetLayer", "this layer has no threshold", layer.keyword)
-    low, width = layer.finite("VThresh"), layer.finite("VWidth")
+    low, width = layer.finite("VThresh"), layer.number("VWidth")
     return low + min(width, 0.0), abs(width)
 
 
 def _energy(draft: Draft, part: Part) -> None:
     """Add an energy: the sum of its terms, as `energy` where there is one of a residual and one of a code."""
-    names = [
-        one
-        for one in draft.of_role("probe")
-        if "energyProbe" in one.kind.keys and one.optional_text("energyProbe") == part.name
-    ]
-    terms = {one.name: term(draft, one, inside=part) for one in names}
+    terms = {one.name: term(draft, one, inside=part) for one in draft.terms.get(part.name, ())}
     if not terms:
         part.left_out.append("no probe is a term of it")
         part.idle("triggerLayerName", "nothing to record")

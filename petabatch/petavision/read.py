@@ -8,14 +8,17 @@ from pathlib import Path
 
 from petabatch import builtins  # noqa: F401  (makes every built-in type known)
 from petabatch.errors import ParamsError, Problem, similar_path
+from petabatch.network.build import build
 from petabatch.petavision.draft import Table
 from petabatch.petavision.files import Files
-from petabatch.petavision.grammar import parse
+from petabatch.petavision.grammar import ParamsFile, parse
 from petabatch.petavision.lua import Environment, parse_lua
+from petabatch.petavision.names import usable
 from petabatch.petavision.network import Translation, translate
 from petabatch.petavision.report import comments, header, report
 from petabatch.petavision.sweep import points, swept
 from petabatch.petavision.text import toml
+from petabatch.regular_files import read_text
 from petabatch.spec.load import Loaded
 from petabatch.spec.load import parse as parse_toml
 
@@ -34,6 +37,17 @@ class Imported:
         """What became of each group."""
         return report(self.translation)
 
+    def wrong(self) -> ParamsError | None:
+        """Return what `check` would say of the network, without its files; None where nothing is wrong."""
+        file = Path(self.translation.draft.source.file)
+        try:
+            loaded = parse_toml(self.text, str(file), file.parent, lines=self.lines)
+            with loaded.placing():
+                build(loaded.network)
+        except ParamsError as error:
+            return error
+        return None
+
     @property
     def lines(self) -> Mapping[tuple[str, ...], int]:
         """The line of the parameter file that each table comes from."""
@@ -49,19 +63,26 @@ def read(
     target: Path | None = None,
     moved: Sequence[tuple[str, str]] = (),
     checkpoint: Path | None = None,
-    variables: Environment | None = None,
+    environment: Environment | None = None,
 ) -> list[Imported]:
     """Translate a parameter file: to one network, or to one for each value of a ParameterSweep.
 
     Paths are relative to the folder `target`, or absolute. `moved` are beginnings of paths and what is in
     their place; `checkpoint` is a directory of PetaVision to start from. Groups that are not supported are in
-    the report. A file in Lua is executed, with `variables` as its environment. Raises ParamsError if it
-    is not a parameter file of a network.
+    the report. A file in Lua is executed in its `environment`; it may write several networks. Raises
+    ParamsError if it is not a parameter file of a network.
     """
     text = _text(file)
-    source = parse_lua(text, file, variables or {}) if file.suffix == ".lua" else parse(text, str(file))
-    files = Files(file.parent, target, moved, checkpoint)
-    found = [translate(point, files) for point in points(source)]
+    lua = file.suffix == ".lua"
+    sources = parse_lua(text, file, environment or Environment()) if lua else [parse(text, str(file))]
+    return [
+        one for source in sources for one in _networks(source, Files(file.parent, target, moved, checkpoint))
+    ]
+
+
+def _networks(source: ParamsFile, files: Files) -> list[Imported]:
+    """Return the network of a parameter file, or one for each value that is swept."""
+    found = [translate(usable(point), files) for point in points(source)]
     if len(found) > 1 and all(one.error() is None for one in found):
         together = swept([one.tables for one in found])
         if together is not None:
@@ -95,7 +116,7 @@ def _imported(found: Translation, tables: Table) -> Imported:
 
 def _text(file: Path) -> str:
     try:
-        return file.read_bytes().decode("utf-8", errors="replace")
+        return read_text(file, "utf-8", "replace")
     except FileNotFoundError:
         problem = Problem("", "there is no such file", hint=similar_path(file))
     except IsADirectoryError:

@@ -6,6 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from petabatch.petavision.network import Translation
 
+_MOST = 20
+"""Files that are not found, of those that are listed."""
+
 
 def report(found: Translation) -> str:
     """Return the report: every group in file order, and what to do where it is not supported."""
@@ -14,10 +17,13 @@ def report(found: Translation) -> str:
     for name in found.draft.source.groups:
         counts[_status(found, name)] += 1
     shown = [f"{count} {word}" for word, count in counts.items() if count]
-    for path in found.draft.files.missing:
-        lines.append(f"file not found: {path}\n    hint: --path OLD=NEW, for a folder that has moved")
+    missing = [*found.draft.files.missing]
+    lines += [f"file not found: {path}" for path in missing[:_MOST]]
+    lines += [f"and {len(missing) - _MOST} more files are not found"] if len(missing) > _MOST else []
+    lines += ["    hint: --path OLD=NEW, for a folder that has moved"] if missing else []
     for character, place in found.draft.source.ignored[:5]:
         lines.append(f"line {place.line}, column {place.column}: {character!r} is ignored, as in PetaVision")
+    lines += found.draft.source.notes
     return "\n".join([*lines, f"{len(found.draft.source.groups)} groups: {', '.join(shown)}"])
 
 

@@ -28,6 +28,7 @@ def initial(draft: Draft, part: Part) -> float | Table:
     """
     own = {"per_slice": True} if draft.batch > 1 else {}
     if (checkpoint := draft.from_checkpoint(part, "V.pvp")) is not None:
+        part.read |= INIT_V.keys()
         return {"type": "file", "path": checkpoint, **own}
     kind = part.choice(
         "InitVType",
@@ -68,6 +69,10 @@ def started(draft: Draft, part: Part, default: float | None = None) -> Table:
 
 def start_activities(draft: Draft) -> None:
     """Give layers without a potential their activity in step 0, where something sees it."""
+    seen = {table["reset_to"] for table in draft.layers.values() if "reset_to" in table}
+    for link in draft.connections.values():
+        if link.get("channel") != "none" and (link.get("feedback") or link.get("delay")):
+            seen.add(link["pre"])
     for name, table in draft.layers.items():
         part = draft.origin["layers", name]
         if table["type"] not in _NO_MEMORY or "InitVType" not in part.kind.keys:
@@ -80,21 +85,10 @@ def start_activities(draft: Draft) -> None:
             start = {"type": "constant", "value": a}
         else:
             continue
-        if not _seen_at_start(draft, name, table):
+        if name not in seen and "every" not in table:
             for key in INIT_V:
                 part.idle(key, "nothing sees the activity of step 0")
             continue
         if keys is not None and isinstance(v, dict):
             part.differs("the transfer function is not applied to the activity of step 0")
         table["start"] = {"A": start}
-
-
-def _seen_at_start(draft: Draft, name: str, table: Table) -> bool:
-    if "every" in table:
-        return True
-    if any(other.get("reset_to") == name for other in draft.layers.values()):
-        return True
-    return any(
-        link["pre"] == name and link.get("channel") != "none" and (link.get("feedback") or link.get("delay"))
-        for link in draft.connections.values()
-    )

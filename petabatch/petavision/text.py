@@ -87,4 +87,4 @@ def _value(value: Any) -> str:
 def _number(value: float) -> str:
     if math.isinf(value):
         return "inf" if value > 0 else "-inf"
-    return repr(float(value))
+    return repr(float(value)).replace("e+", "e")

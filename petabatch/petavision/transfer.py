@@ -8,6 +8,9 @@ from itertools import pairwise
 from petabatch.petavision.draft import Table
 from petabatch.petavision.part import Part
 
+LOWEST = -3.4028234663852886e38
+"""What PetaVision takes -infinity for."""
+
 
 def curve(part: Part, plain: str) -> Table | None:
     """Return the keys of a transfer function, None for the identity.
@@ -15,7 +18,7 @@ def curve(part: Part, plain: str) -> Table | None:
     `plain` is the transfer function that need not be named. Source: PetaVision's
     `ANNActivityBuffer.cpp:135-279, 432-556`.
     """
-    high, shift, width = part.number("AMax"), part.finite("AShift"), part.finite("VWidth")
+    high, shift, width = part.number("AMax"), part.finite("AShift"), part.number("VWidth")
     low, minimum = part.number("VThresh"), part.optional_number("AMin")
     if part.given("verticesV") or part.given("verticesA"):
         return _polyline(part)
@@ -27,8 +30,13 @@ def curve(part: Part, plain: str) -> Table | None:
     if low == math.inf:
         part.refuse("VThresh", "the threshold is infinite", expected="a number, or -infinity for none")
     minimum = low if minimum is None else minimum
-    if math.isinf(minimum):
-        part.refuse("AMin", "the activity below the threshold is infinite", expected="a number")
+    if minimum == math.inf or width == -math.inf:
+        part.refuse("AMin" if width > 0 else "VWidth", "the activity below the threshold is infinite")
+    if minimum == -math.inf:
+        part.differs(f"below the threshold it is {LOWEST:g}, the least number of single precision")
+        minimum = LOWEST
+    if width == math.inf:  # the line from AMin rises by 1 for each V: 1 + (VThresh - AShift - AMin) / VWidth
+        shift, width = low - minimum, 0.0
     if width < 0:
         low, width = low + width, -width
     if low < 0 and part.keyword in ("HyPerLCALayer", "MomentumLCALayer", "ISTALayer"):

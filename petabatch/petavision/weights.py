@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from petabatch.petavision.draft import Draft, Table
+from petabatch.petavision.keys.connections import INIT
 from petabatch.petavision.part import Part
 
 ONE_TO_ONE = ("OneToOneWeights", "IdentWeight")
@@ -20,6 +21,7 @@ _INSTEAD = {
 def init(draft: Draft, part: Part, pre: Part, post: Part) -> Table:
     """Return the initialiser of the weights."""
     if (checkpoint := draft.from_checkpoint(part, "W.pvp")) is not None:
+        part.read |= INIT.keys()
         return {"type": "file", "path": checkpoint}
     if draft.files.checkpoint is not None:
         part.differs(f"{draft.files.checkpoint} has no {part.name}_W.pvp: it starts from weightInitType")
@@ -188,3 +190,21 @@ def join_groups(draft: Draft) -> None:
                 "normalizeGroupName", "this connection is not normalised", part.text("normalizeGroupName")
             )
         leader.setdefault("together", []).append(part.name)
+
+
+def keep_norms(draft: Draft) -> None:
+    """Leave weights that go on from a checkpoint as they are: they were normalised in the run that wrote it.
+
+    To do so again would change weights that are not shared where patches are cut: what is beyond the edge
+    counts in their norm, but is 0 in the file.
+    """
+    for name, table in draft.connections.items() if draft.files.checkpoint is not None else ():
+        part, norm = draft.origin["connections", name], table.get("normalize")
+        if norm is None or draft.from_checkpoint(part, "W.pvp") is None:
+            continue
+        if any("learn" in draft.connections[one] for one in (name, *norm.get("together", ()))):
+            table["normalize"] = norm | {"at_start": False}
+            if not part.flag("sharedWeights"):
+                part.differs("norms leave out the weights beyond the edge, which are not in the checkpoint")
+        else:
+            del table["normalize"]

@@ -83,7 +83,7 @@ def code(
     features = "feature" if len(order) == 1 else f"{len(order)} features"
     many = f", the most active {features}" if len(order) < np.count_nonzero(strength) else ""
     text = f"{active:,} of {values.size:,} units active{many}"
-    heading(figure, title or f"Code of {layer}, {of_slice(run, number)}, {when(run, step)}: {text}")
+    heading(figure, title, f"Code of {layer}, {of_slice(run, number)}, {when(run, step)}: {text}")
     return figure
 
 

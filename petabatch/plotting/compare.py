@@ -85,7 +85,7 @@ def compare(
     if alike:
         _alike(places[len(names)], alike, scale)
     legend_below(figure, lines, labels, capital("; ".join(notes)))
-    heading(figure, title or (f"{len(runs)} runs compared" if others else f"{run.batch} slices of a run"))
+    heading(figure, title, (f"{len(runs)} runs compared" if others else f"{run.batch} slices of a run"))
     return figure
 
 

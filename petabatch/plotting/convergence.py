@@ -71,7 +71,7 @@ def convergence(
         if run.batch > 1:
             note(place, capital(f"means over {run.batch} slices"))
     axes[-1].legend(title="Display")
-    heading(figure, title or "Convergence within displays")
+    heading(figure, title, "Convergence within displays")
     return figure
 
 

@@ -66,7 +66,8 @@ def correlation(
     values = np.concatenate([each.values for each in drawn], axis=1) if drawn else np.zeros((0, 0))
     values = values[np.isfinite(values).all(axis=1)]
     width = bin or max(1, len(values) // _BINS)
-    binned = values[: len(values) // width * width].reshape(-1, width, values.shape[1]).sum(axis=1)
+    bins = len(values) // width
+    binned = values[: bins * width].reshape(bins, width, values.shape[1]).sum(axis=1)
     if binned.shape[0] < 3 or binned.shape[1] < 2:
         raise InputError(f"{run.path}: fewer than two units of {found[0].name} change in slice {number}")
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -101,10 +102,11 @@ def correlation(
     grid(right)
     mean = f"{pairs.mean():.2f}".replace("-", "−")
     axes_title(right, f"Mean {mean}, s.d. {pairs.std():.2f}")
-    bins = span(run, width * every_of(found[0]), unit)
+    length = span(run, width * every_of(found[0]), unit)
     heading(
         figure,
-        title or f"Correlation of {of_layers(drawn, every)}, {of_slice(run, number)}, in bins of {bins}",
+        title,
+        f"Correlation of {of_layers(drawn, every)}, {of_slice(run, number)}, in bins of {length}",
     )
     return figure
 

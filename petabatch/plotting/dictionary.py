@@ -100,7 +100,7 @@ def dictionary(
     show(axes[0, 0], laid.image)
     dead = [] if use is None else (use[numbers] == 0).tolist()
     label(axes[0, 0], laid, [str(number) for number in numbers], dead)
-    heading(figure, title or f"{capital(read.title)}, {when(run, read.step)}")
+    heading(figure, title, f"{capital(read.title)}, {when(run, read.step)}")
     if use is not None:
         _use(axes[1, 0], use, numbers, order)
     return figure

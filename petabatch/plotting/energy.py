@@ -60,5 +60,5 @@ def energy(
             legend_below(figure, *axes.get_legend_handles_labels())
         over_the_run(run, axes, time, any(ends(s, run.display) for s in one.values()), steps)
     subject = labels[0].split(" (")[0] if len(labels) == 1 else capital(spaced(measured))
-    heading(figure, title or f"{subject} over the run")
+    heading(figure, title, f"{subject} over the run")
     return figure

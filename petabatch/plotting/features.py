@@ -94,7 +94,8 @@ def features(
     pale = "; pale: beyond the image" if beyond else ""
     heading(
         figure,
-        title or f"{name}, {step}: features, the image patches that drive them most, and the activity{pale}",
+        title,
+        f"{name}, {step}: features, the image patches that drive them most, and the activity{pale}",
     )
     return figure
 

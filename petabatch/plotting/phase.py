@@ -77,7 +77,7 @@ def phase(
     of = f", unit {unit}" if whole > 1 else ""
     cut = f", the last {times:,} of {len(one):,} records" if times < len(one) else ""
     names = layer_names(series.name.split("/")[1] for series in (one, other))
-    heading(figure, title or f"Phase portrait of {names}{of}{cut}")
+    heading(figure, title, f"Phase portrait of {names}{of}{cut}")
     return figure
 
 

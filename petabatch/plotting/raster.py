@@ -94,7 +94,7 @@ def raster(
     shown = len(np.unique(drawn[0].steps))
     cut = f", the last {shown:,} of {len(found[0]):,} records" if shown < len(found[0]) else ""
     what = "Spikes" if spiking else "Activity"
-    heading(figure, title or f"{what} of {of_layers(drawn, every)}, {of_slice(run, number)}{cut}")
+    heading(figure, title, f"{what} of {of_layers(drawn, every)}, {of_slice(run, number)}{cut}")
     return figure
 
 

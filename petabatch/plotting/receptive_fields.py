@@ -85,8 +85,8 @@ def receptive_fields(
         panel.text(0, 0.5, said, color=MUTED, va="center")
     heading(
         figure,
-        title
-        or f"{capital(found.name)}, {when(run, found.step)}: Gabor fits, median R² {np.median(fits.r2):.2f}; "
+        title,
+        f"{capital(found.name)}, {when(run, found.step)}: Gabor fits, median R² {np.median(fits.r2):.2f}; "
         "below each feature, R² and the fit",
     )
     return figure

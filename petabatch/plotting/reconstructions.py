@@ -84,7 +84,8 @@ def reconstructions(
     few = f" of {len(numbers)} of {run.batch} slices" if len(numbers) < run.batch else ""
     heading(
         figure,
-        title or f"Reconstructions{few}, {when(run, step)}; below errors, their values from black to white",
+        title,
+        f"Reconstructions{few}, {when(run, step)}; below errors, their values from black to white",
     )
     return figure
 

@@ -70,7 +70,7 @@ def sparsity(
     died = f"{dead:,} of {len(use):,}" if dead else "none"
     axes_title(left, "Over the run")
     axes_title(right, f"Dashed: mean {percent(mean)}; {died} dead")
-    heading(figure, title or f"Sparsity of {layer}")
+    heading(figure, title, f"Sparsity of {layer}")
     return figure
 
 

@@ -137,7 +137,7 @@ def sweep(
         legend_below(figure, lines, labels)
     first, *zipped = map(spaced, swept)
     with_it = f"; {' and '.join(zipped)} follow{'s' if len(zipped) == 1 else ''} {first}" if zipped else ""
-    heading(figure, title or f"Sweep of {' and '.join([first, *map(spaced, columns)])}{with_it}")
+    heading(figure, title, f"Sweep of {' and '.join([first, *map(spaced, columns)])}{with_it}")
     return figure
 
 
@@ -166,7 +166,7 @@ def _of_many(run: Results, found: Found, against: str | None, title: str, figure
     if labels:
         legend_below(figure, lines, labels)
     swept = " and ".join(map(spaced, pair or found.columns))
-    heading(figure, title or f"Sweep of {swept}")
+    heading(figure, title, f"Sweep of {swept}")
     return figure
 
 

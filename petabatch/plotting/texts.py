@@ -32,10 +32,13 @@ def axes_title(axes: Any, text: str) -> None:
     axes.set_title(wrapped(text, _width(axes), points("axes.titlesize")), loc="left")
 
 
-def heading(figure: Any, text: str) -> Any:
-    """Write the title of the figure above its left end, in as many lines as it takes; return the text."""
+def heading(figure: Any, title: str | None, usual: str = "") -> Any:
+    """Write the title of the figure above its left end, in as many lines as it takes; return the text.
+
+    A title that was given stays as it is; the `usual` one begins with a capital.
+    """
     inches = figure.bbox.width / figure.dpi
-    lines = wrapped(capital(text), inches - 0.1, points("figure.titlesize"))
+    lines = wrapped(title or capital(usual), inches - 0.1, points("figure.titlesize"))
     return figure.suptitle(lines, x=0.05 / inches, ha="left")
 
 

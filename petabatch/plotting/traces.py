@@ -131,5 +131,5 @@ def traces(
         axes[0, 0].set_xlabel("")
     names = layer_names(series.name.split("/")[1] for series in found)
     few = "" if len(units) or all(read.of <= count for read in every) else ", units that vary most"
-    heading(figure, title or f"Traces of {names}{few}, {of_slice(run, number)}{cut}")
+    heading(figure, title, f"Traces of {names}{few}, {of_slice(run, number)}{cut}")
     return figure

@@ -92,7 +92,7 @@ def weights(
         axes_title(right, f"Mean {plain(mean, 2)}, s.d. {plain(spread, 2)}")
     step = int(found[0].steps[time])
     names = " and ".join(series.name.split("/")[1] for series in found)
-    heading(figure, title or f"Weights of {names}, {when(run, step)}")
+    heading(figure, title, f"Weights of {names}, {when(run, step)}")
     return figure
 
 

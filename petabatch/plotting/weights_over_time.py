@@ -89,7 +89,7 @@ def weights_over_time(
     top.tick_params(length=0)
     top.set(ylabel=time.label, xlabel="Feature")
     few = f"{len(numbers)} of {len(use):,} " if len(numbers) < len(use) else ""
-    heading(figure, title or f"{capital(read[0].name)}: {few}features as they form")
+    heading(figure, title, f"{capital(read[0].name)}: {few}features as they form")
     at, change = _changes(weights, slice, time.per)
     below.plot(at / time.per, change, marker="o", color=colours(1)[0])
     mark_gaps(below, weights.gaps, time.per)

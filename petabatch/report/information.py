@@ -9,7 +9,7 @@ from pathlib import Path
 
 from petabatch import results
 from petabatch.errors import FormatError, RunDirectoryError, StorageError, printable
-from petabatch.report.dead_features import dead_features
+from petabatch.report.dead_features import dead_features, silent_units
 from petabatch.report.lines import LABEL, field, finished_of, wrapped
 from petabatch.report.points import failed_points, last_values, points_table
 from petabatch.report.times import rank_times, spent
@@ -147,6 +147,8 @@ def _run(run: results.Results, running: bool | None, now: datetime | None = None
     yield from points_table(run)
     for dead in dead_features(run):
         yield from field("dead features", dead)
+    for silent in silent_units(run):
+        yield from field("silent units", silent)
 
 
 def _seed(run: results.Results) -> str:

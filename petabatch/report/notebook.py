@@ -48,8 +48,8 @@ def _drawing(tables: dict[str, Any]) -> str:
     pyplot.close(figure)
     drawn = text.getvalue()
     svg = re.sub(
-        r'width="[\d.]+pt" height="[\d.]+pt"',
-        'style="max-width: 100%"',
+        r'width="([\d.]+)pt" height="[\d.]+pt"',
+        r'style="width: \1pt; max-width: 100%"',  # without a width, the box around it has none either
         drawn[drawn.index("<svg") :],
         count=1,
     )

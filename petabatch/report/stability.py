@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from petabatch.engine.signals import patches_of
+from petabatch.engine.signals import delivers_by
 from petabatch.engine.state import State
 from petabatch.kernels.array import ArrayKernels
 from petabatch.network.graph import Graph
@@ -135,11 +135,9 @@ class _Loop:
                 change = self._drive(pre, activity, (*path, pre))
                 change = None if change is None else layer.linear_gain * change
             if change is not None:
-                patches = patches_of(edge.wiring.weights, self.graph, self.state.arrays, self.kernels)
+                by = delivers_by(edge.name, self.graph, self.state.arrays, self.kernels)
                 # A border of constant value does not change with the activity.
                 border: Border = "mirror" if self.graph.border(pre) == "mirror" else "zero"
-                arrived = edge.factor * edge.connection.deliver(
-                    self.kernels, edge.wiring, change, border, patches
-                )
+                arrived = edge.factor * edge.connection.deliver(self.kernels, edge.wiring, change, border, by)
                 total = arrived if total is None else total + arrived
         return total

@@ -71,6 +71,16 @@ class ActivityOfEvents(Series):
         units = [self._units[at : at + _MANY] for at in range(0, len(steps), _MANY)]
         return steps[places], np.concatenate([np.zeros(0, np.int64), *units])[places]
 
+    def silent(self) -> np.ndarray:
+        """Return whether each unit has not spiked in any slice, bool `[unit]`."""
+        self._check()
+        found = np.ones(int(np.prod(self.shape[2:])), bool)
+        for at in range(0, len(self._units.steps), _MANY):
+            found[self._units[at : at + _MANY]] = False
+            if not found.any():
+                break
+        return found
+
     def _blocks(self, begin: int, end: int) -> Iterator[tuple[int, np.ndarray]]:
         """Yield the slices of spikes, in parts, each with the place of its first."""
         for at in range(begin, end, _MANY):

@@ -34,7 +34,7 @@ def find(path: str | os.PathLike[str]) -> Path:
         refuse_links(target)
         if not (target / RUN_FILE).exists() and not (target / PARTS).is_dir():
             raise StorageError(f"{target}: this is not a run directory: it has no {RUN_FILE}")
-    elif not h5py.is_hdf5(target):
+    elif not (target.is_file() and h5py.is_hdf5(target)):
         hint = f"petabatch check {path} describes a params file" if target.suffix in (".toml", ".py") else ""
         problem = Problem("", "this is not a run file: it is not in HDF5", hint=hint)
         raise FormatError(problem.render(str(target)))

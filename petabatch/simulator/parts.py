@@ -153,7 +153,7 @@ class StatePart(Part):
         live.engine.collect()
         array, place = self._array(name)
         variable = live.engine.state.variables[self._key(name)]
-        values = assigned(path, array[place], key, value, variable.infinite)
+        values = assigned(path, array[place], key, value, variable.infinite, variable.whole)
         array[place] = values
         live.assign(self._key(name), array)
         self._simulator._opened.note(path)

@@ -13,6 +13,7 @@ from petabatch.engine.assembly import Assembly
 from petabatch.engine.finite import assert_finite, watched
 from petabatch.engine.image_sizes import shape_of
 from petabatch.engine.images import Instead, files_shown
+from petabatch.engine.state import check_whole
 from petabatch.logs import shown
 from petabatch.network import lazy_codes
 from petabatch.network.slices import coordinates
@@ -223,13 +224,15 @@ class Running:
     def resume(self, step: int, whole: Mapping[str, Array], shown: Mapping[str, Instead]) -> None:
         """Go on from the whole state after `step`, with images shown by hand; collective.
 
-        Raises NonFiniteError when numbers are not finite, and nothing has changed then.
+        Raises NonFiniteError when numbers are not finite, FormatError when `check_whole` refuses them, and
+        nothing has changed then.
         """
         state, arrays = self.engine.state, self.engine.features.part(whole)
         known = {key: array for key, array in arrays.items() if key in state.variables}
         mine = {key: array for key, array in known.items() if watched(state.variables[key])}
         with self.all_ranks_raise():
             assert_finite(mine, state.variables, state.graph, range(state.lo, state.hi), step)
+            check_whole(state.variables, known)
         self.keep()
         self._records.forget_after(step)
         self.engine.resume(step, arrays)

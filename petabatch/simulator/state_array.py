@@ -10,6 +10,7 @@ import numpy as np
 from petabatch.arguments import choice
 from petabatch.arrays import Channels, as_numpy, channels_last, described
 from petabatch.errors import ArgumentError, Described
+from petabatch.variable import Whole
 
 
 class StateArray(np.ndarray[Any, Any]):
@@ -62,14 +63,19 @@ class StateArray(np.ndarray[Any, Any]):
         return np.array(self).__reduce__()
 
 
-def assigned(name: str, array: np.ndarray, key: Any, value: Any, infinite: bool = False) -> np.ndarray:
+def assigned(
+    name: str, array: np.ndarray, key: Any, value: Any, infinite: bool = False, whole: Whole | None = None
+) -> np.ndarray:
     """Return a copy of an array with `array[key] = value`; raises ArgumentError when that is impossible."""
     what = f"{array.dtype} {list(array.shape)}"
     given = as_numpy(name, value, what)
     if not np.can_cast(given.dtype, array.dtype, "same_kind"):
         raise ArgumentError(name, "the values have the wrong type", described(given), what)
+    of_any_size = given
     with np.errstate(over="ignore"):
         given = given.astype(array.dtype)
+    if array.dtype.kind in "iu" and (given != of_any_size).any():
+        raise ArgumentError(name, "some values are too large", described(of_any_size), what)
     if not (~np.isnan(given) if infinite else np.isfinite(given)).all():
         raise ArgumentError(
             name,
@@ -87,6 +93,8 @@ def assigned(name: str, array: np.ndarray, key: Any, value: Any, infinite: bool 
     except (ValueError, TypeError) as error:
         found = described(given) if given.ndim else value
         raise ArgumentError(name, f"cannot be assigned: {error}", found, what) from None
+    if whole is not None and (wrong := whole.wrong(changed)):
+        raise ArgumentError(name, "these values are not possible", Described(wrong), whole.expected())
     return changed
 
 

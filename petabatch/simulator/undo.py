@@ -52,6 +52,6 @@ class Undo:
         engine = self._engine
         assert self._step is not None
         engine.recorder.forget_after(self._step)
-        engine.resume(self._step, {**engine.state.saved(), **self._arrays})
+        engine.go_back(self._step, {**engine.state.saved(), **self._arrays})
         for _ in Driver(engine).advance(step):
             pass

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from petabatch.errors import InputError
+from petabatch.regular_files import open_regular, regular
 from petabatch.sources.files import mapped, unreadable
 from petabatch.sources.gallery import Gallery, joined, stacked, unusable
 from petabatch.sources.over_files import errors_of, over_files
@@ -132,7 +133,7 @@ def _binary(path: str, labels: int) -> Gallery:
     """Return the images of a batch, of which the last is bad if it is incomplete."""
     record = labels + _PIXELS
     try:
-        size = os.path.getsize(path)
+        size = os.path.getsize(regular(path))
         count, torn = divmod(size, record)
         problem = InputError(
             f"{path}: the length of this file is wrong\n    found:    {size:,} bytes\n"
@@ -152,7 +153,7 @@ def _pickled(path: str) -> np.ndarray:
     """Return the planes of colours `[n, pixels]` of a batch; raises InputError if it is none."""
     expected = "a batch of the Python version of CIFAR"
     try:
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
             stored = _Unpickler(file, encoding="bytes").load()
     except _ERRORS as error:
         raise unreadable(path, error, expected) from error

@@ -10,6 +10,7 @@ import sys
 import threading
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import count
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -17,6 +18,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from petabatch.errors import InputError, ResourceError, install
+from petabatch.regular_files import regular
 from petabatch.sources.files import unreadable
 from petabatch.sources.pixels import too_large
 from petabatch.sources.shared import shared
@@ -35,17 +37,25 @@ _CONTEXT = 1 << 20
 
 
 class Film:
-    """A video file: the times of its frames."""
+    """A video file: the times of its frames, and how they are turned to be seen upright."""
 
     def __init__(self, path: str) -> None:
         """Read the times of all frames; raises InputError if the file is not a complete video."""
         self.path = path
         try:
-            with _av().open(path) as container:
+            with _av().open(regular(path)) as container:
                 stream = container.streams.video[0]
-                self.rows, self.columns = stream.height, stream.width
-                packets = (p for p in container.demux(stream) if p.pts is not None and not p.is_discard)
-                timed = sorted({p.pts: p.is_keyframe for p in packets}.items())
+                packets = [
+                    (p.pts, p.is_keyframe) for p in container.demux(stream) if p.size and not p.is_discard
+                ]
+                # AVI has the times of decoding, in which frames that refer to later ones do not come in turn
+                reordered = container.format.name == "avi" and stream.codec_context.has_b_frames
+                self.timed = not reordered and all(time is not None for time, _ in packets)
+                """Whether a frame is known by its time; else by its number, from the beginning."""
+                self.turns, count = _seen(path, all_frames=not self.timed)
+                rows, columns = stream.height, stream.width
+                self.rows, self.columns = (columns, rows) if self.turns % 2 else (rows, columns)
+                timed = sorted(dict(packets).items()) if self.timed else [(n, n == 0) for n in range(count)]
         except errors() as error:
             raise unreadable(path, error, "a complete video file") from error
         if not timed or not self.rows * self.columns:
@@ -61,6 +71,19 @@ class Film:
     def key(self, number: int) -> int:
         """Return the last key frame up to frame `number`, from which it can be decoded."""
         return self._keys[max(0, bisect_right(self._keys, number) - 1)]
+
+
+def _seen(path: str, all_frames: bool) -> tuple[int, int]:
+    """Return the quarter turns, counterclockwise, by which frames are upright, and how many there are.
+
+    1 unless all are decoded to count them. A film of which none can be decoded is not turned.
+    """
+    with _av().open(path) as container, suppress(*(() if all_frames else errors())):
+        frames = container.decode(container.streams.video[0])
+        if (first := next(frames, None)) is not None:
+            turns = round(getattr(first, "rotation", 0) / 90) % 4
+            return turns, 1 + sum(1 for _ in frames if all_frames)
+    return 0, 0
 
 
 class Decoders:
@@ -169,7 +192,8 @@ class _Decoder:
     It does not hold on to its film: decoders are closed with the last use of it.
     """
 
-    _frames: Iterator[VideoFrame]
+    _frames: Iterator[tuple[int | None, VideoFrame]]
+    """Frames to come, each with its time in the film."""
     turn: int
     """When it was used last."""
 
@@ -186,9 +210,9 @@ class _Decoder:
             return pixels
         # the key frame, not the frame: the key frame after it may come before it in the file
         key = film.key(number)
-        for start in (key, film.key(key - 1)):
+        for start in (key, film.key(key - 1)) if film.timed else ():
             self._container.seek(film.times[start], stream=self._stream)
-            self._frames = self._container.decode(self._stream)
+            self._frames = ((frame.pts, frame) for frame in self._container.decode(self._stream))
             if (pixels := self._forward(film, number)) is not None:
                 return pixels
         self.close()  # some formats only find places near the one that is sought
@@ -198,10 +222,11 @@ class _Decoder:
         raise ValueError("it is missing")
 
     def _begin(self, film: Film) -> None:
-        self._container = _av().open(film.path)
+        self._container = _av().open(regular(film.path))
         self._stream = self._container.streams.video[0]
         self._stream.codec_context.thread_count = 1  # films are decoded side by side instead
-        self._frames = self._container.decode(self._stream)
+        frames = self._container.decode(self._stream)
+        self._frames = ((frame.pts, frame) for frame in frames) if film.timed else enumerate(frames)
         self.next = 0
         """The frame that it comes to next."""
 
@@ -210,13 +235,13 @@ class _Decoder:
 
         Taking the next one instead would make the pixels depend on where decoding began.
         """
-        for frame in self._frames:
-            if frame.pts is not None and frame.pts >= film.times[number]:
-                if frame.pts > film.times[number]:
+        for time, frame in self._frames:
+            if time is not None and time >= film.times[number]:
+                if time > film.times[number]:
                     break
                 self.next = number + 1
                 pixels: np.ndarray = frame.to_ndarray(format="rgb24")
-                return pixels
+                return np.rot90(pixels, film.turns)
         return None
 
     def close(self) -> None:

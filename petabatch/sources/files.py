@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tokenize import TokenError
+from types import MappingProxyType
 from typing import Any, BinaryIO
 
 import numpy as np
 
 from petabatch.errors import InputError, did_you_mean, similar_path
+from petabatch.regular_files import open_regular, reason, regular
 from petabatch.sources.shared import shared_handle
 
 HDF5_ERRORS = (OSError, RuntimeError, KeyError, ValueError, TypeError)
@@ -22,22 +24,33 @@ MOST_BYTES = 1 << 32
 """Bytes that are decompressed or loaded from a file into memory at most."""
 MOST_MISSING = 1 << 20
 """Images that a file may lack at its end; beyond, its header is not believed."""
-_HDF5 = "a complete HDF5 file"
+_HDF5, _NPY = "a complete HDF5 file", "a complete .npy file of numbers"
+TEXT, NPY, ZIP, MAT, HDF5 = "a text file", "a .npy file", "a .npz file", "a .mat file", "an HDF5 file"
+_BEGINNINGS = {
+    b"\x93NUMPY": NPY,
+    b"PK\3\4": ZIP,
+    b"PK\5\6": ZIP,
+    b"\x89HDF\r\n": HDF5,
+    b"\x1f\x8b": "a gzipped file",
+    b"MATLAB": MAT,
+    b"\x89PNG": "a PNG image",
+    b"\xff\xd8\xff": "a JPEG image",
+    b"%%MatrixMarket": "a file of Matrix Market",
+}
+"""What files of some kinds begin with."""
 _CHECKSUM = 4
 """Bytes of the checksum of a chunk."""
 
 
 def open_npy(path: str) -> np.ndarray:
     """Return the memory-mapped array of a `.npy` file; raises InputError if it is missing or incomplete."""
+    refuse_others(path, NPY, _NPY)
     try:
-        values = np.load(path, mmap_mode="r", allow_pickle=False)
+        values = np.load(regular(path), mmap_mode="r", allow_pickle=False)
     except NPY_ERRORS as error:
-        raise unreadable(path, error, "a complete .npy file of numbers") from error
-    if not isinstance(values, np.ndarray):
-        raise InputError(
-            f"{path}: this file holds several arrays\n    expected: one array, as written by numpy.save"
-        )
-    return values
+        raise unreadable(path, error, _NPY) from error
+    found: np.ndarray = values
+    return found
 
 
 shared_npy = shared_handle(open_npy)
@@ -58,7 +71,7 @@ def beginning_of_npy(path: str) -> tuple[np.ndarray, int] | None:
     None if it holds none of them.
     """
     try:
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
             (count, *inner), fortran, dtype = npy_header(file)
             origin = file.tell()
             whole = (os.fstat(file.fileno()).st_size - origin) // (math.prod(inner) * dtype.itemsize)
@@ -73,8 +86,9 @@ def open_hdf5(path: str) -> Any:
     """Return an HDF5 file, open for reading; raises InputError if it is missing or incomplete."""
     import h5py
 
+    refuse_others(path, HDF5, _HDF5)
     try:
-        return h5py.File(path, "r")
+        return h5py.File(regular(path), "r")
     except HDF5_ERRORS as error:
         raise unreadable(path, error, _HDF5) from error
 
@@ -155,14 +169,44 @@ def decompressed_too_large(path: str, nbytes: int, instead: str) -> InputError:
 @shared_handle
 def mapped(path: str) -> np.memmap:
     """Return the bytes of a file, of which those that are used are read; raises what numpy.memmap does."""
-    return np.memmap(path, np.uint8, "r")
+    return np.memmap(regular(path), np.uint8, "r")
+
+
+def kind_of(path: str) -> str:
+    """Return the kind of a file by how it begins, empty where it is not known; raises OSError."""
+    with open_regular(path) as file:
+        head = file.read(4096)
+    known = (kind for begin, kind in _BEGINNINGS.items() if head.startswith(begin))
+    binary = any(byte < 32 and byte not in b"\t\n\r\f" for byte in head) or not head.isascii()
+    return next(known, "" if binary else TEXT if head else "an empty file")
+
+
+def refuse_others(
+    path: str, kind: str, expected: str, hints: Mapping[str, str] = MappingProxyType({})
+) -> None:
+    """Raise InputError, with the hint for its kind, if a file is of another kind.
+
+    An HDF5 file may begin with what is not known, or as one of MATLAB.
+    """
+    try:
+        found = kind_of(path)
+    except (OSError, ValueError) as error:
+        raise unreadable(path, error, expected) from error
+    if found != kind and (kind != HDF5 or found not in ("", MAT)):
+        hint = f"\n    hint:     {hints[found]}" if found in hints else ""
+        raise InputError(
+            f"{path}: this is not {kind}\n    found:    {found or 'another format'}\n"
+            f"    expected: {expected}{hint}"
+        )
 
 
 def unreadable(path: str, error: Exception, expected: str) -> InputError:
     """Return the error for a file that is missing or cannot be read."""
     if Path(path).exists():
-        reason = getattr(error, "strerror", None) or error
-        return InputError(f"{path}: this file cannot be read: {reason}\n    expected: {expected}")
+        said = reason(error)
+        if "pickle" in said:  # numpy's hint is to execute what the file says
+            said = "it holds objects of Python, not numbers"
+        return InputError(f"{path}: this file cannot be read: {said}\n    expected: {expected}")
     hint = similar_path(Path(path)) if Path(path).parent.is_dir() else ""
     return InputError(
         f"{path}: there is no such file\n    expected: {expected}\n    hint:     {hint or path_hint()}"

@@ -8,15 +8,18 @@ from collections.abc import Sequence
 from typing import Any
 
 from petabatch.errors import InputError, ResourceError, install
+from petabatch.regular_files import open_regular
 from petabatch.sources.files import open_npy, unreadable
 from petabatch.sources.over_files import errors_of, over_files
 from petabatch.sources.pixels import MOST_PIXELS, largest, too_large
 from petabatch.sources.png import png_shape
 
 EXPECTED = "a complete PNG, JPEG or other image file, or a .npy file of one image"
-GREY_MODES = {"1", "L", "LA", "I;16", "I;16L", "I;16B", "F"}
+GREY_MODES = {"1", "L", "LA", "I", "I;16", "I;16L", "I;16B", "F"}
 """Pillow modes with one channel."""
 
+_ORIENTATION = 0x112
+"""Tag of EXIF: how the stored rows and columns are to be turned; from 5 on they change places."""
 _END_MARKERS = {"PNG": b"IEND", "JPEG": b"\xff\xd9"}
 """Markers near the end of a complete file, by format."""
 _END = 4096
@@ -82,6 +85,17 @@ def pillow_errors() -> tuple[type[Exception], ...]:
     )
 
 
+def orientation(picture: Any) -> int:
+    """Return how pillow's pixels of an open picture are to be turned, 1 to 8; 1: they are upright."""
+    if picture.format == "TIFF":  # pillow has turned them
+        return 1
+    try:
+        found = picture.getexif().get(_ORIENTATION)
+    except pillow_errors():  # pixels are of use without
+        return 1
+    return found if isinstance(found, int) and 1 <= found <= 8 else 1
+
+
 def npy_image(path: str) -> Any:
     """Return the memory-mapped image of a `.npy` file, `[ny, nx, nf]`."""
     pixels = open_npy(path)
@@ -109,25 +123,22 @@ def _complete_png(path: str, most: int) -> tuple[int, int, int] | None:
     Pillow is also to say why images of more than `most` pixels are refused.
     """
     try:
-        file = os.open(path, os.O_RDONLY)
+        with open_regular(path) as opened:
+            file, marker = opened.fileno(), _END_MARKERS["PNG"]
+            head = os.pread(file, _END, 0)
+            whole = marker in head if len(head) < _END else _ends_with(file, marker)
+            plain = whole and b"eXIf" not in head and not _ends_with(file, b"eXIf")
+            return png_shape(head, most) if plain else None
     except (OSError, ValueError):
         return None
-    try:
-        head, marker = os.pread(file, _END, 0), _END_MARKERS["PNG"]
-        whole = marker in head if len(head) < _END else _ends_with(file, marker)
-        return png_shape(head, most) if whole else None
-    except OSError:
-        return None
-    finally:
-        os.close(file)
 
 
 def _pillow_shape(path: str) -> tuple[int, int, int]:
     try:
-        with open(path, "rb") as file, pillow().open(file) as picture:
+        with open_regular(path) as file, pillow().open(file) as picture:
             if (problem := too_large(path, picture.height, picture.width)) is not None:
                 raise problem
-            if picture.mode == "I":
+            if picture.mode == "I" and picture.format != "PPM":  # which has 16 bits
                 raise InputError(
                     f"{path}: these numbers are not pixels\n    found:    32-bit integers\n"
                     f"    expected: 8 or 16 bits per channel, or floating point"
@@ -135,7 +146,9 @@ def _pillow_shape(path: str) -> tuple[int, int, int]:
             marker = _END_MARKERS.get(picture.format or "")
             if marker is not None and not _ends_with(file.fileno(), marker):
                 picture.load()  # some cameras append data after the marker
-            return picture.height, picture.width, 1 if picture.mode in GREY_MODES else 3
+            size = picture.height, picture.width
+            rows, columns = size[::-1] if orientation(picture) > 4 else size
+            return rows, columns, 1 if picture.mode in GREY_MODES else 3
     except pillow().UnidentifiedImageError as error:
         raise unreadable(path, ValueError("it is not an image of a known format"), EXPECTED) from error
     except pillow_errors() as error:

@@ -13,6 +13,7 @@ from typing import Literal
 import numpy as np
 
 from petabatch.errors import InputError
+from petabatch.regular_files import open_regular
 from petabatch.sources.files import MOST_BYTES, MOST_MISSING, decompressed_too_large, mapped, unreadable
 from petabatch.sources.gallery import Gallery, stacked
 from petabatch.sources.shared import shared, shared_handle
@@ -20,6 +21,7 @@ from petabatch.sources.view import View
 from petabatch.spec.paths import FilePath
 
 _HEADER = struct.Struct(">4B3I")
+_GZIP = b"\x1f\x8b"
 _TOGETHER = 1 << 20
 """Bytes that are decompressed at a time."""
 _EXPECTED = "an idx file of images, such as train-images-idx3-ubyte.gz"
@@ -86,7 +88,7 @@ def _opened(path: str, compressed: bool) -> _File:
         if not compressed:
             stored = mapped(path)
             return _File(_shape(path, stored[: _HEADER.size].tobytes()), stored[_HEADER.size :])
-        with gzip.open(path) as file:
+        with open_regular(path) as stored_file, gzip.open(stored_file) as file:
             shape = _shape(path, file.read(_HEADER.size))
             if (size := math.prod(shape)) > MOST_BYTES:
                 raise decompressed_too_large(path, size, f"gunzip {path}")
@@ -102,7 +104,9 @@ def _opened(path: str, compressed: bool) -> _File:
     except InputError:
         raise
     except (OSError, EOFError, ValueError, zlib.error) as error:  # ValueError: an empty file
-        raise unreadable(path, error, _EXPECTED) from error
+        plain = isinstance(error, gzip.BadGzipFile) and str(error).startswith("Not a gzipped file")
+        expected = f"{_EXPECTED}; one that is not gzipped has a name without .gz" if plain else _EXPECTED
+        raise unreadable(path, error, expected) from error
 
 
 def _shape(path: str, header: bytes) -> tuple[int, int, int]:
@@ -111,8 +115,15 @@ def _shape(path: str, header: bytes) -> tuple[int, int, int]:
         raise InputError(f"{path}: this file is too short\n    expected: {_EXPECTED}")
     *magic, count, ny, nx = _HEADER.unpack(header)
     if magic != [0, 0, 8, 3]:
+        hints = {
+            _GZIP: "it is gzipped: give it a name that ends in .gz",
+            bytes([0, 0, 8, 1]): "these are labels; images are in ...-images-idx3-ubyte",
+        }
+        hint = hints.get(bytes(magic), hints.get(bytes(magic[:2]), ""))
         raise InputError(
             f"{path}: this is not an idx file of images\n    found:    {bytes(magic).hex(' ')}\n"
             f"    expected: 00 00 08 03 (8 bits per pixel, 3 dimensions)"
+            + f"\n    hint:     {hint}"
+            * bool(hint)
         )
     return count, ny, nx

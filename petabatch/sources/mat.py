@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from petabatch.regular_files import open_regular
 from petabatch.sources.files import HDF5_ERRORS, dataset, open_hdf5, shared_hdf5, unreadable, variable
 from petabatch.sources.mat5 import open_mat5, shared_mat5
 
@@ -46,7 +47,7 @@ class MatImages:
 
 def _is_hdf5(path: str) -> bool:
     try:
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
             return b"MATLAB 7.3" in file.read(128)
     except OSError as error:
         raise unreadable(path, error, "a .mat file") from error

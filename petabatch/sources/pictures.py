@@ -7,13 +7,22 @@ from collections.abc import Sequence
 import numpy as np
 
 from petabatch.errors import InputError
+from petabatch.regular_files import open_regular
 from petabatch.sources.cache import ImageCache
 from petabatch.sources.files import unreadable
 from petabatch.sources.gallery import NOTHING, Gallery
-from petabatch.sources.headers import EXPECTED, GREY_MODES, headers, npy_image, pillow, pillow_errors
+from petabatch.sources.headers import (
+    EXPECTED,
+    GREY_MODES,
+    headers,
+    npy_image,
+    orientation,
+    pillow,
+    pillow_errors,
+)
 from petabatch.sources.shared import shared
 
-_AS_STORED = {"L", "RGB", "I;16", "I;16L", "I;16B", "F"}
+_AS_STORED = {"L", "RGB", "I", "I;16", "I;16L", "I;16B", "F"}
 """Pillow modes that numpy reads as pixels; others are converted, which drops transparency."""
 
 
@@ -43,11 +52,23 @@ def pictures(paths: Sequence[str]) -> Gallery:
 
 def _decode(path: str) -> np.ndarray:
     try:
-        with pillow().open(path) as picture:
+        # of a path, pillow maps plain TIFF files and turns them wrongly
+        with open_regular(path) as file, pillow().open(file) as picture:
             mode = picture.mode
             picture.info.pop("transparency", None)  # else pillow warns
             stored = picture if mode in _AS_STORED else picture.convert("L" if mode in GREY_MODES else "RGB")
-            pixels = np.asarray(stored)
+            pixels = _upright(np.asarray(stored), orientation(picture))
     except pillow_errors() as error:
         raise unreadable(path, error, EXPECTED) from error
+    if mode == "I":
+        pixels = pixels.astype(np.uint16)
     return pixels.reshape(*pixels.shape[:2], -1)
+
+
+def _upright(pixels: np.ndarray, orientation: int) -> np.ndarray:
+    """Return pixels as they are to be seen, for an orientation of EXIF."""
+    if orientation in (5, 6, 7, 8):
+        pixels = pixels.swapaxes(0, 1)
+    if orientation in (2, 3, 6, 7):
+        pixels = pixels[:, ::-1]
+    return pixels[::-1] if orientation in (3, 4, 7, 8) else pixels

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from petabatch.errors import InputError
+from petabatch.regular_files import open_regular
 from petabatch.sources.files import unreadable
 from petabatch.sources.gallery import Gallery, lacking
 from petabatch.sources.pixels import MOST_PIXELS
@@ -66,8 +67,9 @@ class Pvp:
     def __init__(self, path: str) -> None:
         self.path = path
         try:
-            self.file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-            weakref.finalize(self, os.close, self.file)
+            opened = open_regular(path)
+            self.file = opened.fileno()
+            weakref.finalize(self, opened.close)
             self.length = os.fstat(self.file).st_size
         except OSError as error:
             raise unreadable(path, error, _EXPECTED) from error

@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 
 from petabatch.errors import InputError
+from petabatch.regular_files import open_regular
 from petabatch.sources.files import unreadable
 from petabatch.sources.gallery import NOTHING, Gallery
 from petabatch.sources.over_files import errors_of, over_files
@@ -34,7 +35,8 @@ class Sound(View):
     type: Literal["sound"] = "sound"
     files: Files
     """A file, a folder, a pattern such as `speech/*.wav`, a `.txt` file that lists one of these per line, or
-    an array of these. The files of a folder or pattern are sorted by name."""
+    an array of these. The files of a folder or pattern are sorted by name,
+    `frame_2` before `frame_10`."""
 
     def paths(self) -> Sequence[str]:
         """Return the files; raises InputError if there are none."""
@@ -60,7 +62,7 @@ def _recordings(paths: Sequence[str]) -> Gallery:
 
 def _shape(path: str) -> tuple[int, int, int]:
     try:
-        with wave.open(path) as file:
+        with open_regular(path) as opened, wave.open(opened) as file:
             samples, channels, width = file.getnframes(), file.getnchannels(), file.getsampwidth()
             if samples:
                 file.setpos(samples - 1)
@@ -80,7 +82,7 @@ def _shape(path: str) -> tuple[int, int, int]:
 def _samples(path: str, first: int, end: int) -> np.ndarray:
     """Return samples first .. end - 1, float32 `[samples, channels]`."""
     try:
-        with wave.open(path) as file:
+        with open_regular(path) as opened, wave.open(opened) as file:
             file.setpos(first)
             raw, width, channels = file.readframes(end - first), file.getsampwidth(), file.getnchannels()
     except _ERRORS as error:

@@ -13,8 +13,8 @@ from petabatch.arrays import Channels
 from petabatch.errors import InputError
 from petabatch.sources.files import values
 from petabatch.sources.gallery import Gallery
-from petabatch.sources.memory import InMemory
 from petabatch.sources.pixels import largest
+from petabatch.spec.memory import InMemory
 
 
 def in_memory(data: InMemory | tuple[InMemory, ...], name: str, channels: Channels) -> Gallery:

@@ -12,6 +12,7 @@ from pydantic_core import PydanticCustomError
 
 from petabatch.errors import InputError
 from petabatch.logs import log
+from petabatch.random import stream
 from petabatch.sources.gallery import Gallery
 from petabatch.sources.headers import raise_together
 from petabatch.sources.orders import AnOrder, Playlist, Sequential
@@ -20,14 +21,14 @@ from petabatch.sources.transforms import Chain, Crop, Transform
 from petabatch.sources.transforms.anchors import Position
 from petabatch.sources.views import Views
 from petabatch.spec.images import ImageStream
-from petabatch.spec.model import NonNegative
+from petabatch.spec.model import Index, NonNegative
 
 
 class View(TransformedSource):
     """The base of sources of still images; a subclass provides the images by `gallery`.
 
-    Random choices depend only on the seed of the run, the slice and the item. Two sources with the same
-    settings therefore show corresponding crops of corresponding images (a stereo pair, an image and its
+    Random choices depend only on the seed of the run, `seed`, the slice and the item. Two sources with the
+    same settings therefore show corresponding crops of corresponding images (a stereo pair, an image and its
     labels).
     """
 
@@ -43,6 +44,9 @@ class View(TransformedSource):
     noise."""
     order: AnOrder = Field(default_factory=Sequential)
     """Order of the images; see the types of order."""
+    seed: Index = 0
+    """Stream of random numbers: of two sources with different ones, orders, crops and flips are
+    independent."""
     on_bad_item: Literal["error", "skip"] = "error"
     """What happens if an image is missing, damaged or does not fit the layer. `error`: all such files are
     reported before the run; one that turns out to be damaged when it is decoded ends the run. `skip`: the
@@ -99,9 +103,14 @@ class View(TransformedSource):
         return views
 
     def _views(self, shape: tuple[int, int, int], batch: int, seed: int) -> Views:
+        seed = self._stream(seed)
         gallery, chain, bad = self._usable(shape)
         playlist = self.order.open(gallery.frames, 1 if self.slices == "same" else batch, seed)
         return self._reader(gallery, playlist, chain, seed, bad)
+
+    def _stream(self, seed: int) -> int:
+        """Return the seed of this source's random choices in a run with `seed`."""
+        return int(stream(seed, "source", self.seed).integers(2**63)) if self.seed else seed
 
     def _usable(self, shape: tuple[int, int, int]) -> tuple[Gallery, Chain, set[int]]:
         """Return images, transforms, and the numbers of the images that cannot be shown.
@@ -161,6 +170,7 @@ class View(TransformedSource):
         """Return the source with its transforms fitted to its images."""
         if not self.unfitted:
             return self
+        seed = self._stream(seed)
         gallery, chain, bad = self._usable(shape)
         playlist = Sequential().open(gallery.frames, 1, seed)  # in whatever order they are shown
         return self.with_steps(self._reader(gallery, playlist, chain, seed, bad).fitted())

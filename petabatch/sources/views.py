@@ -24,6 +24,8 @@ DRAWS = 100
 """Largest number of crops drawn to reach the required contrast."""
 _LITTLE = 8
 """The part of a layer, 1 / 8, by which images are larger that may have been meant to be as large."""
+_BYTES = 16, 255
+"""The largest float of an image that was stored in 8 bits is between these."""
 KEPT = 8
 """Displays of each slice whose image and crop are remembered: more than are read ahead."""
 
@@ -95,6 +97,28 @@ class Views(ImageStream):
         """What following films will cost all that do, slices that show the same, crops that nobody chose."""
         notes = self._gallery.note(), self._playlist.note, self._note_of_crops()
         return [note for note in notes if note]
+
+    @property
+    def found(self) -> str:
+        """How many images of which sizes there are, and what is left out or not scaled."""
+        gallery, number = self._gallery, len(self._usable)
+        sizes = sorted({gallery.shapes[each][:2] for each in self._usable})
+        what = f"{number:,} {'frame' if gallery.films else 'image'}{'s' * (number != 1)}"
+        films = len({gallery.item(each)[0] for each in self._usable}) if gallery.films else 0
+        parts = [
+            f"{what} of {films:,} film{'s' * (films != 1)}" if films else what,
+            " to ".join(f"{rows} x {columns}" for rows, columns in dict.fromkeys((sizes[0], sizes[-1]))),
+        ]
+        if left := len(gallery.shapes) - number:
+            parts.append(f"{left:,} more cannot be shown")
+        try:
+            first = gallery.read(self._usable[0], slice(None), slice(None))
+        except InputError:  # told, or skipped, where it is shown
+            return ", ".join(parts)
+        scaled = first.dtype.kind != "f" or any(step.type == "normalize" for step in self._steps)
+        if not scaled and first.min() >= 0 and _BYTES[0] <= first.max() <= _BYTES[1]:
+            parts.append(f"floats to {first.max():.3g}, which are not scaled: are they pixels of 8 bits?")
+        return ", ".join(parts)
 
     def _note_of_crops(self) -> str:
         """Say that images are a little larger than the layer, unless the source says how they are cropped."""

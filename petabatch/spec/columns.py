@@ -6,6 +6,7 @@ import csv
 import os
 import warnings
 from dataclasses import dataclass
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,6 +15,7 @@ from pydantic_core import PydanticCustomError
 
 from petabatch.errors import ResourceError, install, similar_path
 from petabatch.random import stream
+from petabatch.regular_files import open_regular, reason, regular
 from petabatch.spec.paths import resolve_path
 
 
@@ -51,19 +53,19 @@ def columns_of(table: Any, folder: str | os.PathLike[str] | None) -> dict[str, l
         if f"{suffix}:" in name:
             name, _, group = name.rpartition(":")
     path = Path(name if folder is None else resolve_path(name, folder))
-    if not path.is_file():
+    if not path.exists():
         context = {"got": str(path), "expected": "a CSV or HDF5 file", "hint": similar_path(path)}
         raise PydanticCustomError("table", "there is no such file", context)
     try:
         return _from_hdf5(path, group) if path.suffix in (".h5", ".hdf5") else _from_csv(path)
     except (OSError, ValueError, LookupError, TypeError, csv.Error) as error:
         expected = "numbers, in a column for each key path, with its name"
-        context = {"got": f"{path}: {error}", "expected": expected}
+        context = {"got": f"{path}: {reason(error)}", "expected": expected}
         raise PydanticCustomError("table", "this table cannot be read", context) from None
 
 
 def _from_csv(path: Path) -> dict[str, list[float]]:
-    with path.open(newline="", encoding="utf-8-sig") as file:
+    with open_regular(path) as opened, TextIOWrapper(opened, "utf-8-sig", newline="") as file:
         rows = csv.reader(file)
         names = [name.strip() for name in next(rows, [])]
         if not names or len(set(names)) < len(names):
@@ -82,7 +84,7 @@ def _from_csv(path: Path) -> dict[str, list[float]]:
 def _from_hdf5(path: Path, group: str) -> dict[str, list[float]]:
     import h5py
 
-    with h5py.File(path, "r") as file:
+    with h5py.File(regular(path), "r") as file:
         return {
             name: np.asarray(item[()], float).reshape(-1).tolist()
             for name, item in file[group].items()

@@ -48,6 +48,11 @@ class ImageStream:
         """What can hardly be meant, or will make reading slow, as far as is open now."""
         return ()
 
+    @property
+    def found(self) -> str:
+        """How many images of which sizes there are, "" where that is not known."""
+        return ""
+
     def expect(self, slices: int) -> None:
         """Prepare for the number of slices for which it is read."""
 

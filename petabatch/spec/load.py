@@ -11,11 +11,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 from pydantic import ValidationError
+from pydantic_core import PydanticSerializationError
 
 from petabatch.arguments import whole_number
-from petabatch.errors import ParamsError, Problem, did_you_mean, similar_path
+from petabatch.errors import ParamsError, PetabatchError, Problem, did_you_mean, similar_path
+from petabatch.regular_files import read_text
 from petabatch.spec import syntax, toml
+from petabatch.spec.memory import InMemory
 from petabatch.spec.model import CONSENT, DERIVED
 from petabatch.spec.network import Network
 from petabatch.spec.override import override
@@ -161,13 +165,30 @@ def parse(
 
 
 def resolved(network: Network) -> dict[str, Any]:
-    """Return the network as a JSON-serialisable dictionary, with all defaults filled in."""
-    return network.model_dump(mode="json")
+    """Return the network as a JSON-serialisable dictionary, with all defaults filled in.
+
+    Raises PetabatchError for an object of a plug-in that has no such form; arrays have.
+    """
+    try:
+        return network.model_dump(mode="json", fallback=_array_text)
+    except PydanticSerializationError as error:
+        raise PetabatchError(
+            f"params: a value of a plug-in cannot be written\n    found:    {error}\n"
+            "    expected: numbers, texts, lists and tables of them, and numpy arrays\n"
+            "    hint:     give its field a serializer of pydantic's, such as PlainSerializer(repr)"
+        ) from None
+
+
+def _array_text(value: Any) -> str:
+    """Return the text of an array in a field of a plug-in, whose other objects are refused."""
+    if not isinstance(value, np.ndarray):
+        raise PydanticSerializationError(f"{type(value).__module__}.{type(value).__qualname__}")
+    return repr(InMemory(value))
 
 
 def _read(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8-sig")  # some editors begin a file with a byte-order mark
+        return read_text(path)
     except FileNotFoundError:
         problem = Problem("", "there is no such file", hint=similar_path(path))
     except UnicodeDecodeError as error:
@@ -187,7 +208,7 @@ def _inside(folder: Path) -> str:
     for file in sorted(folder.iterdir()):
         with suppress(OSError, UnicodeDecodeError):
             words = _MARKS.get(file.suffix)
-            if words is not None and file.is_file() and words.search(file.read_text(encoding="utf-8-sig")):
+            if words is not None and file.is_file() and words.search(read_text(file)):
                 found.append(str(file))
     return f"it contains {', '.join(found[:5])}" if found else ""
 

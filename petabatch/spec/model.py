@@ -6,6 +6,7 @@ import inspect
 import os
 from collections.abc import Iterator, Mapping
 from importlib import import_module
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self, get_args, get_origin
 
 from pydantic import (
@@ -15,6 +16,7 @@ from pydantic import (
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
     ValidationError,
+    ValidationInfo,
     model_validator,
 )
 from pydantic.json_schema import JsonSchemaValue
@@ -23,6 +25,7 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 from petabatch.arrays import as_numpy, described, is_array
 from petabatch.errors import ArgumentError, Problem, TableError, did_you_mean, with_article
 from petabatch.spec.docstrings import docstrings
+from petabatch.spec.memory import stored
 from petabatch.spec.signature import Readable
 
 Positive = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
@@ -56,11 +59,16 @@ class Model(BaseModel, metaclass=Readable):
 
     @model_validator(mode="before")
     @classmethod
-    def _plain_numbers(cls, data: Any) -> Any:
-        """Take numbers of any library, arrays of them in place of lists, and paths for those of Python."""
+    def _plain_numbers(cls, data: Any, info: ValidationInfo) -> Any:
+        """Take numbers of any library, arrays of them in place of lists, and paths for those of Python.
+
+        Plug-ins get back the arrays of a run that is resumed.
+        """
         if not isinstance(data, dict):
             return data
-        fields = cls.model_fields
+        folder, fields = (info.context or {}).get("arrays"), cls.model_fields
+        if folder is not None and not is_built_in(cls):
+            data = {key: _with_arrays(value, folder) for key, value in data.items()}
         return {
             key: _plain(value, fields[key].annotation if key in fields else None)
             for key, value in data.items()
@@ -171,6 +179,16 @@ class Part(Model):
             if isinstance(default, str) and default and not inspect.isabstract(part):
                 found.setdefault(default, []).append(part)
         return dict(sorted(found.items()))
+
+
+def _with_arrays(value: Any, folder: Path) -> Any:
+    """Return a value of the params of a run with the arrays that its texts stand for."""
+    if isinstance(value, list):
+        return [_with_arrays(one, folder) for one in value]
+    if isinstance(value, dict):
+        return {key: _with_arrays(one, folder) for key, one in value.items()}
+    found = stored(value, folder)
+    return value if found is None else found
 
 
 def _plain(value: Any, annotation: Any = None) -> Any:

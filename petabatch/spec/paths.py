@@ -14,8 +14,9 @@ from petabatch.errors import InputError, Problem
 def resolve_path(path: str, folder: str | os.PathLike[str]) -> str:
     """Return the absolute path of a file or pattern, relative to `folder` or else to the working directory.
 
-    Returns the path as given if nothing matches.
+    A `~` is the home directory. Returns the path otherwise as given if nothing matches.
     """
+    path = os.path.expanduser(path)
     for candidate in (os.path.abspath(os.path.join(folder, path)), os.path.abspath(path)):
         if os.path.exists(candidate) or any(glob.iglob(candidate, recursive=True)):
             return candidate
@@ -24,12 +25,12 @@ def resolve_path(path: str, folder: str | os.PathLike[str]) -> str:
 
 def _resolve(path: str, info: ValidationInfo) -> str:
     folder = (info.context or {}).get("folder")
-    return path if folder is None else resolve_path(path, folder)
+    return os.path.expanduser(path) if folder is None else resolve_path(path, folder)
 
 
 FilePath = Annotated[str, AfterValidator(_resolve)]
-"""A path, also a `pathlib.Path`, or pattern. Validated with the context `{"folder": ...}`, it is searched for
-in that folder first."""
+"""A path, also a `pathlib.Path`, or pattern, in which `~` is the home directory. Validated with the context
+`{"folder": ...}`, it is searched for in that folder first."""
 
 
 def file_problem(key: str, table: BaseModel, error: InputError) -> Problem:

@@ -44,8 +44,13 @@ def problems(
     # reached.
     deepest = [path for path in groups if not any(_within(other, path) for other in groups)]
     unknown = [path[:-1] for path in deepest if groups[path][0]["type"] == "type_unknown"]
-    found = [_problem(path, groups[path], model, data) for path in deepest]
+    found = [_problem(path, each, model, data) for path in deepest for each in _apart(groups[path])]
     return found + [problem for path in unknown for problem in _beside(path, model, data)]
+
+
+def _apart(details: list[ErrorDetails]) -> list[list[ErrorDetails]]:
+    """Return the errors of a key: one by one of a text, else together, as they are about one value."""
+    return [[one] for one in details] if {one["type"] for one in details} == {"equation"} else [details]
 
 
 def _beside(path: _Path, model: type[BaseModel], data: Any) -> Iterator[Problem]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from petabatch import weight_mode
 from petabatch.spec.weights import Initial
-from petabatch.variable import Variable
+from petabatch.variable import Variable, Whole
 
 LONGEST = 2**31 - 2
 """Maximum delay of a synapse in steps."""
@@ -97,19 +97,18 @@ class Synapses:
         per = self.connected_per
         count = self.most if self.apart else len(self.targets)
         mode = "all slices" if self.per == "network" else "each slice"
-        starts = Variable(
-            "starts", self.starts.shape, ("pre",), "first synapse of each pre unit", dtype="int64", per=per
-        )
+        text = "first synapse of each pre unit"
+        parts = Whole("first synapses", 0, count, "within" if self.apart else "whole")
+        units = Whole("post units", 0, self.ends.post_units - 1)
         found = [
-            starts,
-            Variable("targets", (count,), ("synapse",), "post unit", dtype="int32", per=per),
+            Variable("starts", self.starts.shape, ("pre",), text, dtype="int64", per=per, whole=parts),
+            Variable("targets", (count,), ("synapse",), "post unit", dtype="int32", per=per, whole=units),
             Variable("weights", (count,), ("synapse",), f"weights of {mode}", per=self.per),
         ]
         if self.delayed:
             text = "what arrives in later steps, that of step t in place t modulo the length"
             shape, dims = (self.longest + 1, *self.ends.shape), ("lag", "y", "x", "feature")
-            found += [
-                Variable("delays", (count,), ("synapse",), "delay", units="steps", dtype="int32", per=per),
-                Variable("pending", shape, dims, text),
-            ]
+            steps = Whole("steps up to the longest delay of the network", 0, self.longest)
+            late = Variable("delays", (count,), ("synapse",), "delay", "steps", "int32", per=per, whole=steps)
+            found += [late, Variable("pending", shape, dims, text)]
         return tuple(found)

@@ -45,7 +45,7 @@ def available(target: str | os.PathLike[str], example: str, kind: str = "", forc
 
 def _is_ours(path: Path, kind: str) -> bool:
     """Return whether a path is that of an HDF5 file of this kind, not of a link to one."""
-    if path.is_symlink() or not h5py.is_hdf5(path):
+    if path.is_symlink() or not path.is_file() or not h5py.is_hdf5(path):
         return False
     try:
         with h5py.File(path, "r") as file:

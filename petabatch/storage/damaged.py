@@ -10,6 +10,7 @@ from typing import Any
 import h5py
 
 from petabatch.errors import DamagedError, FormatError, PetabatchError
+from petabatch.regular_files import reason, regular
 from petabatch.storage import FORMAT
 from petabatch.storage.simulator_state import refuse_state
 
@@ -34,7 +35,7 @@ def naming_damage(path: Path) -> Iterator[None]:
     except PetabatchError:
         raise
     except _ERRORS as error:
-        raise DamagedError(f"{path}: this file cannot be read: {error}") from error
+        raise DamagedError(f"{path}: this file cannot be read: {reason(error)}") from error
 
 
 @contextmanager
@@ -44,7 +45,7 @@ def opened(path: Path, kind: str) -> Iterator[Any]:
     Raises FormatError if it is of another kind or format, DamagedError if what the block reads of it is
     damaged.
     """
-    with naming_damage(path), h5py.File(path, "r") as file:
+    with naming_damage(path), h5py.File(regular(path), "r") as file:
         refuse_others(path, file, kind)
         yield file
 

@@ -13,12 +13,14 @@ import json
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from io import BufferedReader
 
 from petabatch.errors import InputError
 from petabatch.logs import log
 from petabatch.parallel.comm import Comm
 from petabatch.parallel.consistency import fingerprint as hash_of
 from petabatch.parallel.consistency import name_ranks
+from petabatch.regular_files import open_regular
 from petabatch.sources.over_files import over_files
 from petabatch.spec.network import Network
 from petabatch.storage.damaged import naming_damage
@@ -171,20 +173,17 @@ def _listed(paths: Sequence[str]) -> str:
 def _fingerprint(path: str) -> Fingerprint:
     """Return the fingerprint of a file: of all bytes of a program, and of blocks of other files."""
     try:
-        file = os.open(path, os.O_RDONLY)
-        try:
-            about = os.fstat(file)
-            digest = _whole(file) if path.endswith(".py") else _sampled(file, about.st_size)
-        finally:
-            os.close(file)
+        with open_regular(path) as file:
+            about = os.fstat(file.fileno())
+            is_program = path.endswith(".py")
+            digest = _whole(file) if is_program else _sampled(file.fileno(), about.st_size)
     except OSError:
         return Fingerprint(path, -1, 0, "")
     return Fingerprint(path, about.st_size, about.st_mtime_ns, digest)
 
 
-def _whole(file: int) -> str:
-    with open(file, "rb", buffering=0, closefd=False) as opened:
-        return hashlib.file_digest(opened, "sha256").hexdigest()
+def _whole(file: BufferedReader) -> str:
+    return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _sampled(file: int, size: int) -> str:

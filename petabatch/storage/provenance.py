@@ -99,12 +99,22 @@ def library_versions() -> Mapping[str, str]:
 
 
 def blas_libraries() -> list[str]:
-    """Return name, version and CPU kernels of each BLAS library loaded by this process."""
+    """Return name, version and CPU kernels of the BLAS that numpy calls.
+
+    Other packages may bring one of their own, which is loaded when they are imported; no bit depends on it.
+    """
     loaded = (entry for entry in thread_pools().info() if entry["user_api"] == "blas")
     return sorted(
         f"{entry['internal_api']} {entry['version']} {entry.get('architecture', 'unknown kernels')}"
         for entry in loaded
+        if not _of_another_package(entry["filepath"])
     )
+
+
+def _of_another_package(library: str) -> bool:
+    """Return whether a library comes with an installed package that is not numpy."""
+    folders = set(Path(library).parts)
+    return bool(folders & {"site-packages", "dist-packages"}) and not folders & {"numpy", "numpy.libs"}
 
 
 def compiler() -> dict[str, str]:

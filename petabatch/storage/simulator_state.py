@@ -8,6 +8,7 @@ from pathlib import Path
 import h5py
 
 from petabatch.errors import FormatError
+from petabatch.regular_files import regular
 
 KIND = "simulator"
 """The kind of the file."""
@@ -16,7 +17,7 @@ KIND = "simulator"
 def refuse_state(path: Path) -> None:
     """Raise FormatError if a file is the state of a simulator; the error names what was changed by hand."""
     try:
-        with h5py.File(path, "r") as file:
+        with h5py.File(regular(path), "r") as file:
             if file.attrs.get("kind") != KIND:
                 return
             changes = json.loads(file.attrs["changes"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -19,6 +18,7 @@ from petabatch.engine.pool import Stopped
 from petabatch.engine.recorder import Record
 from petabatch.importing import uncollected
 from petabatch.kernels.cuda.device import Device
+from petabatch.network.periods import beside_arrivals
 from petabatch.network.plan import Plan, multiply_adds
 from petabatch.one_batch import note_of
 from petabatch.spec.load import Loaded
@@ -31,8 +31,6 @@ from petabatch.waves.team import Team
 _OPERATIONS = 5e9
 """Operations of a wave between two steps at which its slices meet: half a second of most compiled steps, and
 seconds of others."""
-_UNIT, _STEP = 20, 200
-"""Operations of a unit in a step, apart from what arrives, and of a step of a slice whatever it has."""
 
 
 @dataclass(frozen=True)
@@ -158,9 +156,8 @@ def _wave(
 def _period(plan: Plan, slices: int) -> int:
     """Return after how many steps slices meet at the latest, for signals and checkpoints."""
     graph = plan.graph
-    units = sum(math.prod(layer.shape) for layer in graph.network.layers.values())
     synapses = sum(len(one.targets) for one in graph.synapses.values())
-    steps = int(_OPERATIONS / (slices * (multiply_adds(graph) + synapses + _UNIT * units + _STEP)))
+    steps = int(_OPERATIONS / (slices * (multiply_adds(graph) + synapses + beside_arrivals(graph))))
     return max(1, min(steps, plan.checkpoint or steps))
 
 

@@ -16,8 +16,12 @@ _LOG = 10.0, 600.0
 class PointsProgress:
     """How many points are done, on all ranks."""
 
-    def __init__(self, done: int, count: int, failed: int, what: str, quiet: bool) -> None:
+    def __init__(
+        self, done: int, count: int, failed: int, what: str, quiet: bool, patience: float = 0.0
+    ) -> None:
+        """Report nothing, not even the end, before so many seconds of `patience`."""
         self.done, self._count, self._failed, self._what = done, count, failed, what
+        self._patience = patience
         self._first, self._mine, self._began = done, 0, time.monotonic()
         self._logged = self._began
         self._bar = None if quiet else bar(done, count)
@@ -35,6 +39,8 @@ class PointsProgress:
         self.done = self._first + self._mine + by_others
         self._failed += len(wave.failures)
         now = time.monotonic()
+        if now - self._began < self._patience:
+            return
         rate = (self.done - self._first) / max(now - self._began, 1e-9)
         failed = f"  {self._failed:,} failed" if self._failed else ""
         text = f"{rate:,.1f} {self._what}s/s  {clock_text((self._count - self.done) / rate)} left{failed}"

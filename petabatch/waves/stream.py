@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -11,7 +12,9 @@ import numpy as np
 
 from petabatch.arguments import checked, whole_number
 from petabatch.errors import MISSING, ArgumentError
+from petabatch.logs import PATIENCE, shown
 from petabatch.parallel.comm import Serial
+from petabatch.parallel.cores import lane_threads
 from petabatch.params import given
 from petabatch.spec.load import Loaded
 from petabatch.spec.network import Network
@@ -19,9 +22,14 @@ from petabatch.spec.sweep import Sweep
 from petabatch.storage.points import FAILED
 from petabatch.waves.compute import Wave
 from petabatch.waves.plan import Waves
+from petabatch.waves.progress import PointsProgress
 from petabatch.waves.team import Team
 
 Recorded = Mapping[str, np.ndarray]
+_SECONDS = 1.0
+"""Of a wave, unless what it takes beside its steps, such as drawing synapses, would be much of it."""
+_BESIDE, _GROWTH = 10, 8
+"""Time of a wave as a multiple of that; the next wave is at most so many times as large."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +56,7 @@ def sweep(
     *,
     wave: int | None = None,
     threads: int | None = None,
+    quiet: bool = False,
 ) -> Iterator[Point]:
     """Compute points of a network, and yield each as soon as its wave is done, in their order.
 
@@ -63,9 +72,12 @@ def sweep(
     observe
         A function that is called with what `[output]` and probes recorded of each point.
     wave
-        How many points are held at once, by default what half of the memory holds.
+        How many points are made at once, by default few at first, then as many as take a second, and at
+        most what half of the memory holds; a point has the same bits in waves of any size.
     threads
         Number of threads, by default `run.threads`, or the cores that the process may use.
+    quiet
+        Whether no progress is reported; nothing is of sweeps of a second or two.
 
     Returns
     -------
@@ -97,18 +109,44 @@ def sweep(
     if loaded.network.sweep is None:
         raise ArgumentError("points", "the network has no sweep", MISSING, "arrays by key path, or a Sweep")
     plan = Waves.of(loaded)
-    size = plan.size(threads) if wave is None else whole_number("wave", wave, 1)
-    return _computed(plan, size, Team.of(Serial(), plan.base, threads), observe)
+    run = loaded.network.run
+    if wave is not None:
+        sizes = _Sizes(whole_number("wave", wave, 1))
+    else:
+        sizes = _Sizes(plan.size(threads), lane_threads(run, threads) if plan.sweep.wave is None else None)
+    return _computed(plan, sizes, Team.of(Serial(), plan.base, threads), observe, quiet)
+
+
+class _Sizes:
+    """How many points a wave has: few at first, so that some come soon, then as many as take a second."""
+
+    def __init__(self, most: int, least: int | None = None) -> None:
+        """Give waves `most` points, or begin with `least`."""
+        self._most, self.now = most, most if least is None else min(most, least)
+
+    def note(self, seconds: float, beside: float) -> None:
+        """Take in how long a wave took, and how much of it `beside` its steps, which any wave takes."""
+        each = max(seconds - beside, 1e-6) / self.now
+        wanted = int(max(_SECONDS, _BESIDE * beside) / each)
+        self.now = min(max(self.now, wanted), _GROWTH * self.now, self._most)
 
 
 def _computed(
-    plan: Waves, size: int, team: Team, observe: Callable[[Recorded], Any] | None
+    plan: Waves, sizes: _Sizes, team: Team, observe: Callable[[Recorded], Any] | None, quiet: bool
 ) -> Iterator[Point]:
-    points = plan.points()
-    for first in range(0, len(points.numbers), size):
-        together = points.taken(np.arange(first, min(first + size, len(points.numbers))))
-        for wave in plan.computed(plan.cut(together, size), team, lambda: False):
-            yield from _points(wave, observe)
+    points, first = plan.points(), 0
+    count = len(points.numbers)
+    with shown(quiet), PointsProgress(0, count, 0, plan.what, quiet, PATIENCE) as progress:
+        while first < count:
+            size, began = sizes.now, time.monotonic()
+            together = points.taken(np.arange(first, min(first + size, count)))
+            for wave in plan.computed(plan.cut(together, size), team, lambda: False):
+                if len(wave.points.numbers) == size:
+                    beside = wave.times.get("planning", 0.0) + wave.times.get("kernels", 0.0)
+                    sizes.note(time.monotonic() - began, beside)
+                progress.add(wave, 0)
+                yield from _points(wave, observe)
+            first += size
 
 
 def _points(wave: Wave, observe: Callable[[Recorded], Any] | None) -> Iterator[Point]:

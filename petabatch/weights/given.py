@@ -80,6 +80,7 @@ class WeightFile(Initial):
                 {
                     "got": " and ".join(given) or "neither `dataset` nor `connection`",
                     "expected": "`dataset` for an HDF5 file, `connection` for a run, neither for a .npy file",
+                    "hint": "" if given else self._other,
                 },
             )
         more = {"got": self.path, "expected": "the path of a .pvp file"}
@@ -96,6 +97,15 @@ class WeightFile(Initial):
             return _checked(*read, shape, self.per_slice)
         found, name = self.stored()
         return _checked(_in_order(found, self.axes, name), name, shape, self.per_slice)
+
+    @property
+    def _other(self) -> str:
+        """Return what to do with a file of another kind, "" for those that are read."""
+        suffix = os.path.splitext(self.path)[1]
+        known = suffix in ("", ".npy", ".pvp", ".mat", ".h5", ".hdf5")
+        return (
+            "" if known else f"a {suffix} file is none of these; numpy.save makes a .npy file of its numbers"
+        )
 
     def stored(self) -> tuple[np.ndarray, str]:
         """Return the array as it is in the file, and its name for messages; raises InputError without it."""

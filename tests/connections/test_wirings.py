@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from petabatch.connections import Sparse
+from petabatch.connections import Sparse, wirings
 from petabatch.connections.wirings import Profile, distances
 from petabatch.errors import ParamsError
 from petabatch.layers import Linear
@@ -116,7 +116,27 @@ def test_no_more_synapses_are_drawn_than_there_is_room_for() -> None:
             for seed in range(20)
         ]
         mean = np.mean(counts)
-        assert max(counts) <= synapses.most <= mean + 9 * math.sqrt(mean) + 40
+        most, _ = sparse.room(synapses.ends, 0.1)
+        assert max(counts) <= most <= mean + 9 * math.sqrt(mean) + 40
+        assert abs(sparse.expected(synapses.ends) - mean) < 8 * math.sqrt(mean / 20)
+
+
+@pytest.mark.parametrize("selfless", [False, True])
+def test_few_of_very_many_pairs_are_drawn_as_each_on_its_own(
+    monkeypatch: pytest.MonkeyPatch, selfless: bool
+) -> None:
+    monkeypatch.setattr(wirings, "_ONE_BY_ONE", 0)
+    counts = np.zeros((UNITS, UNITS), int)
+    ends = build(network()).synapses["ab"].ends
+    for seed in range(200):
+        rule = wirings.Rule(0.1, None, None, None, None, False, selfless)
+        pre, post = rule.draw(ends, np.random.default_rng(seed))
+        np.add.at(counts, (pre, post), 1)  # one that is drawn twice would show in the variance
+    assert (np.diag(counts) == 0).all() == selfless
+    others = counts[~np.eye(UNITS, dtype=bool)]
+    assert abs(others.mean() - 20) < 6 * math.sqrt(18 / others.size)
+    assert abs(others.var() / 18 - 1) < 6 * math.sqrt(2 / others.size)  # of a binomial distribution
+    assert others.max() <= 50
 
 
 def test_synapses_of_seeds_are_drawn_apart_in_modes_in_which_slices_have_their_own() -> None:

@@ -186,3 +186,17 @@ def test_some_features_of_the_margin_of_an_image(kernel: str, parts: dict[str, i
     }
     more["V2"] = LCA(shape=(18, 12, 6), tau=20.0, threshold=0.01)
     agrees(network(kernel, more, connections), parts)
+
+
+@pytest.mark.parametrize("parts", [{"features": 2}, {"features": 2, "rows": 2}], ids=str)
+def test_some_features_of_the_margin_of_an_image_arrive_after_their_delay(parts: dict[str, int]) -> None:
+    source = GivenImages(data=images(2, 4, (40, 28, 4)))
+    more: dict[str, Layer] = {
+        "given": Input(shape=(36, 24, 4), source=source, border="image"),
+        "seen": LCA(shape=(36, 24, 4), tau=20.0, threshold=0.01),
+    }
+    connections: dict[str, Connection] = {
+        "own": Conv(pre="given", post="seen", patch=(2, 2), mode="non_shared", init=Gaussian(), delay=1),
+        "turned": Transpose(pre="given", post="seen", of="own", delay=3),
+    }
+    agrees(network("dense", more, connections), parts)

@@ -110,7 +110,7 @@ def test_slices_stop_at_the_gap_of_the_whole(threads: int, parts: dict[str, int]
 def test_time_scales_follow_the_energy_of_the_whole(parts: dict[str, int]) -> None:
     one = network(learn=False, kernel="dense", display=16)
     scaled = one.layers["V1"].model_copy(
-        update={"time_scale": LogTimeScale(energy="energy", minimum=0.5, maximum=1.5)}
+        update={"time_scale": LogTimeScale(energy="energy", minimum=0.5, maximum=1.5, threshold=3.0)}
     )
     whole = changed(one, layers={"V1": scaled})
     outputs = {**one.output.layers, "V1": LayerOutput(every=STEP, variables=("V", "time_scale"))}

@@ -26,6 +26,7 @@ from support.random_networks.pairs import Pair, Spoken, Where, met, possible, sp
 from support.random_networks.proofs import Proofs
 from support.random_networks.repairing import repaired
 from support.random_networks.seen import Seen
+from support.random_networks.splitting import Splits
 from support.random_networks.tables import Nothing
 from support.random_networks.words import replaced
 
@@ -36,6 +37,28 @@ def test_random_networks_are_the_same_under_all_steppers(tmp_path: Path) -> None
     campaign = Campaign(tmp_path, seed=120, counting=False)
     assert list(campaign.go(2)) == []
     assert all(campaign.counts[stepper] for stepper in STEPPERS)
+
+
+@pytest.mark.parametrize(
+    "seed",
+    [
+        34,  # the margin of a delayed image, of which a rank has some features
+        186,  # weights at each position, given for each slice
+        *(pytest.param(seed, marks=pytest.mark.long) for seed in range(300, 1300, 100)),
+    ],
+)
+def test_random_networks_whose_slices_ranks_share_are_those_of_one_rank(seed: int, tmp_path: Path) -> None:
+    splits = Splits(tmp_path, seed)
+    network, several = splits.network()
+    assert list(splits.compare(network, several[splits.seed % len(several)])) == []
+
+
+@pytest.mark.mpi
+@pytest.mark.long
+def test_random_networks_on_real_ranks_that_share_slices(tmp_path: Path) -> None:
+    splits = Splits(tmp_path, 500)
+    assert list(splits.go(2)) == []
+    assert sum(count for name, count in splits.counts.items() if "real ranks" in name) == 1
 
 
 @pytest.mark.long

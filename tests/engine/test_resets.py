@@ -64,7 +64,7 @@ FORGETTING: dict[str, Callable[..., Layer]] = {
         tau=5.0,
         threshold=0.1,
         self_interact=False,
-        time_scale=LogTimeScale(energy="energy", minimum=0.5, maximum=1.5),
+        time_scale=LogTimeScale(energy="energy", minimum=0.5, maximum=1.5, threshold=3.0),
     ),
     "retina": lambda **c: Retina(**c, rate=200.0),
     "row function": lambda **c: Adaptive(**c, rise=0),

@@ -11,8 +11,8 @@ from petabatch.connections import Conv, Identity, Largest, Pool, Transpose
 from petabatch.layers import LCA, Bins, Linear, Mask
 from petabatch.learning import Hebbian
 from petabatch.spec.parts import Connection
-from petabatch.weights import L2, Constant, Gaussian
-from support.parts import agrees, loop_with, of_ranks, split
+from petabatch.weights import L2, Constant, Gaussian, WeightArray
+from support.parts import agrees, assert_near, loop_with, of_ranks, split
 
 PARTS = [{"rows": 2}, {"rows": 3}, {"features": 2, "rows": 2}]
 KERNELS = ["dense", pytest.param("array", marks=pytest.mark.long)]
@@ -71,6 +71,51 @@ def test_weights_of_positions_and_of_slices(keys: dict[str, Any], parts: dict[st
     if "learn" in keys:
         learned = found["connections/own/weights"]
         assert not np.array_equal(learned[0], learned[-1])
+
+
+@pytest.mark.parametrize("mode", ["non_shared", "extra_non_shared"])
+def test_weights_of_a_tile_of_one_position_keep_its_axes(mode: Any) -> None:
+    layers = {"column": Linear(shape=(2, 1, 7)), "made": Linear(shape=(2, 1, 3))}
+    connections: dict[str, Connection] = {
+        "down": Conv(pre="image", post="column", patch=(1, 1), init=Gaussian()),
+        "own": Conv(
+            pre="column", post="made", patch=(1, 1), mode=mode, init=Gaussian(),
+            learn=Hebbian(error="made", rate=0.1),
+        ),
+    }  # fmt: skip
+    found = agrees(loop_with("dense", layers, connections), {"rows": 2})
+    batch = (2,) if mode == "non_shared" else ()
+    assert found["connections/own/weights"].shape[1:] == (*batch, 2, 1, 7, 1, 1, 3)
+
+
+@pytest.mark.parametrize("parts", PARTS, ids=str)
+def test_each_slice_has_given_weights_of_its_own_at_each_position(parts: dict[str, int]) -> None:
+    given = np.random.default_rng(0).normal(size=(2, 18, 12, 12, 4, 4, 3))
+    init = WeightArray(data=given, per_slice=True)
+    connections: dict[str, Connection] = {
+        "own": Conv(pre="V1", post="made", patch=(4, 4), mode="non_shared", init=init)
+    }
+    found = agrees(loop_with("dense", {"made": Linear(shape=(36, 24, 3))}, connections), parts)
+    np.testing.assert_array_equal(found["connections/own/weights"][0], given.astype(np.float32))
+
+
+@pytest.mark.parametrize("mode", ["shared", "extra_non_shared"])
+@pytest.mark.parametrize("ends", ["rows", "columns"])
+def test_even_patches_along_a_one_to_one_axis_beside_a_many_to_one_axis(ends: str, mode: Any) -> None:
+    shape = (36, 12, 4) if ends == "rows" else (18, 24, 4)
+    layers = {"down": Linear(shape=shape), "up": Linear(shape=(36, 24, 3))}
+    connections: dict[str, Connection] = {
+        "own": Conv(
+            pre="image", post="down", patch=(4, 2), mode=mode, init=Gaussian(), normalize=L2(),
+            learn=Hebbian(error="down", rate=0.1),
+        ),
+        "back": Transpose(pre="down", post="up", of="own"),
+    }  # fmt: skip
+    found = {
+        kernel: agrees(loop_with(kernel, layers, connections), {"rows": 2}) for kernel in ("dense", "array")
+    }
+    assert_near(found["array"], found["dense"], 1e-5)
+    assert found["array"]["layers/up/A"][-1].any()
 
 
 @pytest.mark.parametrize("reduce", ["exact", "overlapped"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import fields
 
 import numpy as np
 import pytest
@@ -94,6 +95,23 @@ def test_what_is_no_equation_is_refused_at_its_place(text: str, place: str, mess
     assert time.perf_counter() - began < 2
 
 
+def test_all_names_that_are_not_defined_are_told_at_once() -> None:
+    with pytest.raises(EquationError) as found:
+        read_equations("dv/dt = (I - v) / tau + sigma * xi\ndw/dt = (a*v - w) / tauw + s\ns = 2 * tau", ())
+    first = found.value
+    assert {one.found for one in (first, *first.others)} == {"I", "tau", "sigma", "a", "tauw"}
+    assert all("not defined" in str(one) for one in (first, *first.others))
+    with pytest.raises(EquationError, match="not defined"):
+        read_equations("dv/dt = (1 if foo else 2) * v", ())
+
+
+@pytest.mark.parametrize("flag", ["unless refractory", "(unless refractory)", "( unless  refractory )"])
+def test_the_flag_of_refractory_equations_may_stand_in_parentheses(flag: str) -> None:
+    assert read_equations(f"dv/dt = -v / 10 : {flag}\ndw/dt = -w", ()).derivatives["v"].paused
+    with pytest.raises(EquationError, match="no such flag"):
+        read_equations("dv/dt = -v : (unless refractory", ())
+
+
 def test_statements_of_a_reset_are_assignments_to_variables() -> None:
     found = read_statements("v = -60; w += 2 * tau\n w *= 3  # more", ("v", "w"), ("tau",))
     values = dict(VALUES)
@@ -114,6 +132,33 @@ def test_everything_that_is_wrong_is_said_at_once() -> None:
     with pytest.raises(WrongTexts) as found:
         read_step(Texts("dv/dt = -v", spike="v > u", reset="w = 3", activity="v", started=("x",)))
     assert [key for key, _ in found.value.errors] == ["spike", "reset", "activity", "start"]
+
+
+@pytest.mark.parametrize("name", ["xi_k", "xi", "xi_1_a", "spikes", "history", "A", "refractory"])
+@pytest.mark.parametrize(
+    ("key", "texts"),
+    [
+        ("equations", Texts("dNAME/dt = 3")),
+        ("equations", Texts("dv/dt = (NAME - v) / 4\nNAME = 3.0")),
+        ("parameters", Texts("dv/dt = (NAME - v) / 4", parameters=("NAME",))),
+        ("parameters", Texts("dv/dt = (NAME - v) / 4", units=("NAME",))),
+        ("currents", Texts("dv/dt = (NAME - v) / 4", currents=("NAME",))),
+    ],
+)
+def test_names_that_have_a_meaning_are_given_to_nothing_else(key: str, texts: Texts, name: str) -> None:
+    given = {one.name: getattr(texts, one.name) for one in fields(texts)}
+    named = {
+        what: one.replace("NAME", name)
+        if isinstance(one, str)
+        else tuple(each.replace("NAME", name) for each in one)
+        if isinstance(one, tuple)
+        else one
+        for what, one in given.items()
+    }
+    with pytest.raises(WrongTexts, match="a meaning of its own") as found:
+        read_step(Texts(**named))
+    assert found.value.errors[0][0] == key
+    assert ("white noise" in found.value.errors[0][1].hint) == name.startswith("xi")
 
 
 def test_random_texts_are_read_or_refused_in_time_and_never_executed() -> None:

@@ -11,7 +11,6 @@ from scipy.integrate import solve_ivp
 from scipy.linalg import expm, solve_continuous_lyapunov
 
 from petabatch.equations.arrays import evaluate
-from petabatch.equations.functions import CALLED
 from petabatch.equations.methods import stability_limit
 from petabatch.equations.propagator import covariance, factor, propagator
 from petabatch.equations.read import Texts, WrongTexts, read_step
@@ -205,16 +204,6 @@ def test_equations_that_double_in_each_line_are_no_trap() -> None:
     lines = ["dv/dt = a30", "a0 = v + k"] + [f"a{n + 1} = a{n} * (1 + k * k) + a{n}" for n in range(30)]
     step = read_step(Texts("\n".join(lines), units=("k",)))
     assert len(step.lines) < 200
-
-
-@pytest.mark.parametrize("name", ["sign", "abs"])
-def test_the_source_of_a_function_keeps_nan_and_signs_as_arrays_do(name: str) -> None:
-    made = CALLED[name]
-    for number in (-2.5, -0.0, 0.0, 0.5, math.inf, -math.inf, math.nan):
-        found = eval(made.source.format("x"), {"math": math, "real": np.float32, "x": np.float32(number)})
-        expected = made.apply(np, np.array([number], np.float32))
-        assert np.array_equal([found], expected, equal_nan=True), number
-        assert math.isnan(number) or np.signbit(found) == np.signbit(expected), number
 
 
 @pytest.mark.parametrize("function", ["sign", "exprel", "floor"])

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
-from petabatch.spec.network import LayerOutput, Output
+from petabatch import in_memory
+from petabatch.layers import HeavyBall
+from petabatch.spec.network import LayerOutput, Network, Output, Run
+from petabatch.spec.parts import STEP
 from petabatch.spec.schedule import Every
-from support.networks import simulate
+from petabatch.weights import Uniform
+from support.networks import GivenWeights, simulate
 from support.optimum import METHODS, Problem, problem
 
 FAST = ["heavy_ball", "fista"]
@@ -100,6 +106,26 @@ def test_fista_finds_its_step(first: float) -> None:
     assert found["relative_gap"][-1, 0] < 1e-3
 
 
+@pytest.mark.parametrize("kernel", ["array", "auto"])
+@pytest.mark.parametrize("norm", [1e-3, 1e2, 1e4, 1e6])
+def test_fista_finds_its_step_for_dictionaries_of_any_norm(norm: float, kernel: str) -> None:
+    one = problem(signed=True)
+    one = one.at(weights=one.weights * norm, threshold=one.threshold * norm)
+    found = one.run("fista", 0.01, 600, every=600, precision="float32", kernel=kernel)
+    assert found["relative_gap"][-1, 0] < 1e-3
+
+
+@pytest.mark.parametrize("kernel", ["array", "auto"])
+def test_a_black_image_does_not_change_the_step_of_fista(kernel: str) -> None:
+    one = problem(items=2)
+    one.data[:, 0] = 0
+    network = one.network("fista", 0.1, 800, every=800, displays=2, precision="float32", kernel=kernel)
+    sizes = LayerOutput(every=Every(1), variables=("step",))
+    found = simulate(network.model_copy(update={"output": Output(layers={"V1": sizes})}))[1]
+    assert (found["layers/V1/step"][:800] == 0.1).all()
+    assert found["probes/optimum/relative_gap"][-1, 0] < 1e-3
+
+
 def test_the_step_of_fista_survives_rounding_noise_at_the_optimum() -> None:
     one = problem(items=2)
     network = one.network("fista", 0.1, 1500, displays=2, precision="float32")
@@ -107,3 +133,21 @@ def test_the_step_of_fista_survives_rounding_noise_at_the_optimum() -> None:
     found = simulate(network.model_copy(update={"output": Output(layers={"V1": sizes})}))[1]
     assert found["layers/V1/step"].min() > 0.05 / one.curvature
     assert found["probes/optimum/relative_gap"][1500 + 150, 0] < 1e-3
+
+
+@pytest.mark.parametrize("kernel", ["auto", "array"])
+def test_heavy_ball_begins_without_momentum_wherever_its_potential_starts(kernel: str) -> None:
+    kept = Uniform(low=0.4, high=0.9)
+    starts: list[dict[str, Any]] = [
+        {"V": kept},
+        {"V": kept, "V_before": GivenWeights(data=np.zeros((1, 1, 5)))},
+    ]
+    moved = []
+    for start in starts:
+        layer = HeavyBall(shape=(1, 1, 5), tau=1e6, threshold=2.0, beta=0.5, start=start)
+        output = Output(layers={"c": LayerOutput(every=STEP, variables=("V",))})
+        net = Network(run=Run(steps=1, kernel=kernel), layers={"c": layer}, output=output)  # type: ignore[arg-type]
+        result = in_memory.run(net, at=[0])
+        moved.append((result.recorded["layers/c/V"][0] - result.states["layers/c/V"][0]).ravel())
+    np.testing.assert_allclose(moved[0], 0, atol=1e-5)
+    assert (moved[1] > 0.19).all()

@@ -653,6 +653,22 @@ def test_time_scale_follows_the_controllers_equations(kind: str) -> None:
     assert max(tops) > high
 
 
+@pytest.mark.parametrize(
+    ("keys", "told"),
+    [
+        ({"maximum": 1.0}, "would not be bounded\n.*threshold 1, maximum 1\n.*above the maximum"),
+        ({"maximum": 2.0}, "would not be bounded"),
+        ({"maximum": 0.5, "threshold": 0.4}, "would not be bounded"),
+        ({"slope": 1.5}, "slope: the value is out of range"),
+    ],
+)
+def test_a_time_scale_whose_growth_does_not_decrease_is_refused(keys: dict[str, float], told: str) -> None:
+    with pytest.raises(TableError, match=told):
+        LogTimeScale(energy="e", **keys)
+    with pytest.raises(TableError, match=told):
+        LCA(shape=(1, 1, 1), time_scale={"type": "log", "energy": "e", **keys})
+
+
 @st.composite
 def pools(draw: st.DrawFn) -> tuple[tuple[int, int], tuple[int, int], tuple[int, int]]:
     """Draw coarse sizes, blocks and windows."""

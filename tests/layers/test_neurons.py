@@ -155,6 +155,45 @@ def test_rows_and_arrays_agree(name: str, keys: dict[str, Any]) -> None:
         assert scale > 0 or key == "A"
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["sin(2 * pi * t / 2)", "sin(omega * t + phi)", "sin(turn)", "sin(each * t)", "t % omega", "x"],
+)
+def test_phases_are_as_right_late_as_early(text: str) -> None:
+    """At t = 9e5, where rounding pi or the time to float32 shifts them by 0.03 to 0.08 rad."""
+    layer = Neurons(
+        shape=(1, 1, 3),
+        equations="turn = omega * (t + 0.3) / 2\ndx/dt = cos(2 * pi * t / 2) / dt",
+        parameters={"omega": 0.7, "phi": 0.4, "each": ConstantWeights(value=0.75)},
+        activity=text, method="rk4", start={"x": 0.5},
+    )  # fmt: skip
+    found = {
+        (kernel, precision): alone(layer, 11, ("A",), kernel=kernel, precision=precision, dt=90_000.3)["A"]
+        for kernel, precision in (("auto", "float32"), ("array", "float32"), ("array", "float64"))
+    }
+    for one in found.values():
+        np.testing.assert_allclose(one, found["array", "float64"], atol=2e-6)
+
+
+@pytest.mark.parametrize("kernel", ["auto", "array"])
+@pytest.mark.parametrize("parameter", [0.7, ConstantWeights(value=0.7)])
+@pytest.mark.parametrize("activity", ["k", "same", "other", "dt", "same * dt"])
+def test_an_activity_may_be_a_parameter_or_the_step(kernel: str, parameter: Any, activity: str) -> None:
+    layer = Neurons(
+        shape=(1, 1, 2), equations="dv/dt = -v\nsame = k\nother = 0.7", parameters={"k": parameter},
+        activity=activity,
+    )  # fmt: skip
+    output = Output(layers={"n": LayerOutput(every=STEP)})
+    run = Run(steps=2, kernel=kernel)
+    net = Network(run=run, layers={"n": layer}, output=output, sweep=Sweep(values={"run.dt": (0.25, 0.5)}))
+    result = in_memory.run(net, at=[0])
+    wanted = np.array([0.25, 0.5]) if "dt" in activity else np.ones(2)
+    wanted = wanted.reshape(2, 1, 1, 1) * (1 if activity == "dt" else 0.7) * np.ones((2, 1, 1, 2))
+    np.testing.assert_allclose(result.states["layers/n/A"][0].reshape(wanted.shape), wanted, rtol=1e-6)
+    for step in result.recorded["layers/n/A"]:
+        np.testing.assert_allclose(step, wanted, rtol=1e-6)
+
+
 def test_bits_do_not_depend_on_batch_and_threads() -> None:
     whole = recorded(balanced(), threads=2)
     assert np.asarray(whole["layers/e/A"]).sum() > 100
@@ -345,6 +384,12 @@ def test_errors_name_file_line_and_column_of_the_equation() -> None:
     assert problem.line == 8
     assert problem.message.startswith("line 1, column 14: this name is not defined")
     assert (problem.found, problem.hint) == ("tua", "did you mean tau?")
+
+
+def test_the_errors_of_a_file_have_all_names_that_are_not_defined() -> None:
+    with pytest.raises(ParamsError) as found:
+        parse(TEXT.replace("tua", "tua + sigma * a"), "net.toml")
+    assert [one.found for one in found.value.problems] == ["tua", "sigma", "a"]
 
 
 def test_targets_are_variables_and_currents_and_must_be_given() -> None:

@@ -14,8 +14,22 @@ import petabatch
 from petabatch import in_memory, params
 from petabatch.connections import Conv, Identity, Sparse
 from petabatch.engine.engine import Engine
-from petabatch.errors import ParamsError
-from petabatch.layers import FISTA, LCA, Constant, Input, LeakyIntegrator, Linear, Rectified, Rescale, Sigmoid
+from petabatch.layers import (
+    FISTA,
+    ISTA,
+    LCA,
+    Constant,
+    HeavyBall,
+    Input,
+    LeakyIntegrator,
+    Linear,
+    Neurons,
+    Poisson,
+    Rectified,
+    Rescale,
+    Sigmoid,
+    SpikeTimes,
+)
 from petabatch.learning import Hebbian
 from petabatch.learning.revive import Revive
 from petabatch.network.advice import Advice, advice
@@ -29,8 +43,9 @@ from petabatch.sources import ImageArray
 from petabatch.spec.network import Evaluate, LayerOutput, Network, Output, Run
 from petabatch.spec.parts import STEP, Connection, Layer
 from petabatch.spec.schedule import Every
-from petabatch.spec.sweep import Sweep
 from petabatch.weights import L2 as Unit
+from petabatch.weights import Constant as Start
+from petabatch.weights.random import Constant as ConstantWeights
 from support.networks import GivenImages, GivenWeights, images, lca_network
 from support.programs import random_network
 
@@ -143,7 +158,7 @@ def test_patches_that_leave_units_out_are_told(patch: tuple[int, int], left: str
 
 
 @pytest.mark.parametrize("mode", ["shared", "extra_shared", "extra_non_shared"])
-def test_a_connection_without_synapses_is_an_error(mode: Any) -> None:
+def test_a_connection_that_has_drawn_no_synapses_is_told(mode: Any) -> None:
     init = GivenWeights(data=np.ones(1))
     one = (4, 4, 1) if mode.endswith("shared") and "non" not in mode else (1, 1, 1)
     layers = {"a": Constant(shape=one, value=1.0), "b": Linear(shape=one)}
@@ -152,11 +167,22 @@ def test_a_connection_without_synapses_is_an_error(mode: Any) -> None:
         sparse = Sparse(pre="a", post="b", probability=probability, mode=mode, init=init)
         return Network(run=Run(steps=2), layers=layers, connections={"s": sparse})
 
-    build(net(1.0))
-    with pytest.raises(ParamsError, match="this connection has no synapses") as refused:
-        build(net(0.01))
-    assert "none of 1 possible ones" in str(refused.value)
-    assert ("extra_non_shared" in str(refused.value)) == (one == (4, 4, 1))
+    assert not any("synapses" in note for note in notes(net(1.0)))
+    (told,) = (note for note in notes(net(0.01)) if "synapses" in note)
+    assert told.startswith("connections.s: it has no synapses: none of 1 possible ones")
+    assert ("extra_non_shared" in told) == (one == (4, 4, 1))
+    assert not any("its weights are all 0" in text for text in warnings(net(0.01)))
+
+
+def test_spikes_of_slices_that_there_are_not_are_told() -> None:
+    spikes = SpikeTimes(shape=(1, 1, 2), spikes=((0.1, 0, 0), (0.2, 1, 1), (0.3, 0, 7)))
+
+    def net(batch: int) -> Network:
+        return Network(run=Run(steps=2, batch=batch), layers={"s": spikes})
+
+    assert "layers.s: 1 of its spikes are not of slices 0 to 1, and are left out" in notes(net(2))
+    assert "layers.s: 2 of its spikes are not of the only slice, 0, and are left out" in notes(net(1))
+    assert not any("spikes" in note for note in notes(net(8)))
 
 
 @pytest.mark.parametrize(
@@ -176,6 +202,35 @@ def test_a_connection_without_synapses_is_an_error(mode: Any) -> None:
 )  # fmt: skip
 def test_keys_without_effect_are_told(layer: Layer, told: str | None) -> None:
     assert warnings(chain(layer)) == ([] if told is None else [told])
+
+
+def test_parameters_and_currents_that_nothing_reads_are_told() -> None:
+    layers: dict[str, Layer] = {
+        "n": Neurons(
+            shape=SHAPE, equations="dv/dt = -v / tau + sin(t)\nw = k * v", currents=("I",),
+            parameters={"tau": 3.0, "k": 1.0, "kk": 2.0, "u": ConstantWeights(value=1.0)}, activity="v",
+        ),
+        "p": Poisson(shape=SHAPE, rate="k * sin(t)", parameters={"k": 1.0, "l": 2.0}),
+    }  # fmt: skip
+    unread = [
+        text
+        for text in warnings(Network(run=Run(steps=1), layers=layers))
+        if "reads" in text or "read it" in text
+    ]
+    assert unread == [
+        "layers.n.parameters.kk: it has no effect as no equation reads it",
+        "layers.n.parameters.u: it has no effect as no equation reads it",
+        "layers.n.currents.I: it has no effect as no equation reads it",
+        "layers.p.parameters.l: it has no effect as the rate does not read it",
+    ]
+
+
+@pytest.mark.parametrize(("rate", "told"), [(-0.5, True), (0.0, True), (0.5, False)])
+def test_a_rate_that_is_not_above_0_is_told_where_nothing_is_connected(rate: float, told: bool) -> None:
+    alone = Network(run=Run(steps=1), layers={"p": Poisson(shape=SHAPE, rate=rate)})
+    text = "layers.p: nothing is connected to it, and without input it stays 0"
+    assert (text in warnings(alone)) == told
+    assert text not in warnings(chain(Poisson(shape=SHAPE, rate=rate)))
 
 
 def test_a_normaliser_that_is_never_applied_is_told() -> None:
@@ -233,13 +288,44 @@ def test_a_run_that_is_too_short_to_learn_or_to_evaluate_says_so(displays: int, 
     ] == [short] * 2
 
 
-@pytest.mark.parametrize(("display", "count"), [(1, 1), (10, 0)])
-def test_a_sweep_without_displays_is_told_that_points_are_checked_in_each_step(
-    display: int, count: int
-) -> None:
-    net = chain(Sigmoid(shape=SHAPE), sweep=Sweep(layers={"layer": {"center": [1.0, 2.0]}}))
-    net = net.model_copy(update={"run": Run(steps=20, display=display)})
-    assert sum("are checked for numbers" in note for note in notes(net)) == count
+SLOW = [
+    *((layer(shape=SHAPE, tau=1e6), "V", "1.3 % too short") for layer in (LCA, HeavyBall, LeakyIntegrator)),
+    (LCA(shape=SHAPE, tau=5e7), "V", "infinite"),
+    *(
+        (Neurons(shape=SHAPE, equations=f"dv/dt = {right}", currents=("exc",)), "v", "1.3 % too short")
+        for right in ("(exc - v) / 1e6", "exc - v / 1e6 + sin(t)")
+    ),
+]
+
+
+@pytest.mark.parametrize(("layer", "variable", "told"), SLOW)
+def test_time_constants_that_float32_rounds_are_told(layer: Layer, variable: str, told: str) -> None:
+    see = Identity(pre="image", post="layer", target="exc" if layer.targets else None)
+    (found,) = (note for note in notes(chain(layer, see)) if "time constant" in note)
+    assert found.startswith(f"layers.layer: the time constant of {variable}, ")
+    assert f"is {told} in float32" in found
+    exact = chain(layer, see, run=Run(steps=20, display=5, precision="float64"))
+    assert not [note for note in notes(exact) if "time constant" in note]
+    assert notes(chain(ISTA(shape=SHAPE, tau=1e6))) == notes(chain(LCA(shape=SHAPE, tau=100.0))) == []
+
+
+def test_of_slices_that_differ_the_first_slow_one_is_told() -> None:
+    values = (10.0, 100.0, 1e6, 1e7)
+    layers = {"image": Constant(shape=SHAPE, value=1.0), "layer": LeakyIntegrator(shape=SHAPE)}
+    net = chain(
+        layers["layer"], layers=layers, slices={"layers.layer.tau": values}, run=Run(batch=4, steps=5)
+    )
+    (found,) = (note for note in notes(net) if "time constant" in note)
+    assert "of V in slice 2, 1e+06 steps, " in found
+
+
+def test_the_error_of_a_time_constant_is_the_one_that_is_told() -> None:
+    steps, tau = 2000, 1e6
+    see = Identity(pre="image", post="layer", strength=0.0)
+    held = LeakyIntegrator(shape=SHAPE, tau=tau, start={"V": Start(value=1.0)})
+    found = in_memory.run(chain(held, see, run=Run(steps=steps, display=100)), threads=1)
+    left = found.end.arrays["layers/layer/V"].mean()
+    assert -np.log(left) * tau / steps - 1 == pytest.approx(0.0133, rel=0.1)
 
 
 def test_usual_networks_are_told_nothing() -> None:

@@ -1,17 +1,30 @@
-"""Far too many slices or points are an error at once, which says how many there may be."""
+"""Far too many slices, points or synapses are an error at once, which says how many there may be."""
 
 from __future__ import annotations
 
+import resource
+import subprocess
+import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from petabatch import in_memory, simulation
-from petabatch.errors import ParamsError, Problem
+from petabatch.connections import Sparse
+from petabatch.connections.coordinates import read_coordinates
+from petabatch.errors import InputError, ParamsError, Problem
+from petabatch.layers import Neurons
 from petabatch.network import capacity
+from petabatch.network.build import build
 from petabatch.network.capacity import check_capacity, least_bytes
-from petabatch.parallel.host_memory import Limit
+from petabatch.parallel.host_memory import Limit, used
+from petabatch.sources import npz
+from petabatch.spec.network import Network, Run
+from petabatch.spec.sweep import Sweep
 from support.networks import images, lca_network
 
 GIB = 1 << 30
@@ -85,3 +98,103 @@ def test_ranks_without_a_slice_are_refused(small: Path) -> None:
     sweep = "sweep.layers.V1.threshold=[0.2, 0.3, 0.4, 0.5]"
     points = ("run.batch=1", sweep, "connections.dictionary.mode='shared'", "parallel.batch=4")
     simulation.plan(simulation.read(small, points))
+
+
+LINE = (1, 10_000_000, 1)
+GRID = (1000, 1000, 1)
+MANY: dict[str, dict[str, Any]] = {
+    "all pairs": {"shape": (1, 1, 100_000), "probability": 1.0},
+    "all pairs but oneself": {"shape": (1, 1, 100_000), "probability": 1.0, "self_connections": False},
+    "few of very many pairs": {"shape": LINE, "probability": 0.001},
+    "onto each unit": {"shape": LINE, "in_degree": 1_000_000},
+    "of each unit": {"shape": LINE, "out_degree": 1_000_000},
+    "a number": {"shape": (1, 1, 10), "number": 10**15},
+    "features of positions": {"shape": (5, 5, 200_000), "probability": 1.0, "mode": "extra_shared"},
+    "a wide profile": {"shape": GRID, "probability": 1.0, "profile": {"width": 500.0}},
+    "a profile and a degree": {"shape": GRID, "in_degree": 100_000, "profile": {"width": 500.0}},
+}
+MOST_MEMORY = 2 * GIB
+
+
+def synapses(shape: tuple[int, int, int], **keys: Any) -> Network:
+    keys = {"init": {"type": "constant", "value": 1.0}, **keys}
+    units = Neurons(shape=shape, equations="dv/dt = -v", spike="v > 1")
+    return Network(
+        run=Run(steps=10),
+        layers={"n": units},
+        connections={"s": Sparse(pre="n", post="n", target="v", **keys)},
+    )
+
+
+@pytest.fixture
+def little_memory() -> Iterator[None]:
+    """Have allocations fail that would take this process far beyond what it has."""
+    before, (_, now) = resource.getrlimit(resource.RLIMIT_AS), used()
+    resource.setrlimit(resource.RLIMIT_AS, (now + MOST_MEMORY, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_AS, before)
+
+
+@pytest.mark.usefixtures("little_memory")
+@pytest.mark.parametrize("keys", MANY.values(), ids=MANY)
+def test_synapses_that_do_not_fit_are_refused_before_any_is_drawn(keys: dict[str, Any]) -> None:
+    begin = time.process_time()
+    with pytest.raises(ParamsError, match="there are more synapses than fit into memory") as raised:
+        build(synapses(**keys))
+    assert time.process_time() - begin < 3
+    (problem,) = raised.value.problems
+    assert problem.key == "connections.s"
+    assert "its limit (ulimit -v)" in problem.expected
+
+
+def test_the_profile_of_a_sweep_is_looked_at_in_all_points(monkeypatch: pytest.MonkeyPatch) -> None:
+    net = synapses((1, 1, 100), probability=0.01, mode="non_shared")
+    sweep = Sweep(connections={"s": {"probability": [0.01, 0.9]}})
+    monkeypatch.setattr(capacity, "memory_limit", lambda: Limit(5000 * capacity.SYNAPSE, "this machine"))
+    build(net)
+    with pytest.raises(ParamsError, match=r"found: +about 9,000, which") as raised:
+        build(net.model_copy(update={"sweep": sweep}))
+    assert "at most 5,000, which fit 117.2 KiB, this machine" in str(raised.value)
+
+
+def test_synapses_of_all_connections_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    net = synapses((1, 1, 100), probability=0.5)
+    more = {**net.connections, "t": net.connections["s"].model_copy(update={"probability": 0.4})}
+    monkeypatch.setattr(capacity, "memory_limit", lambda: Limit(5000 * capacity.SYNAPSE, "this machine"))
+    build(net)
+    with pytest.raises(ParamsError, match=r"about 5,000, 9,000 with those of other connections"):
+        build(net.model_copy(update={"connections": more}))
+
+
+def test_distances_of_very_many_pairs_are_refused() -> None:
+    with pytest.raises(ParamsError, match="too many pairs of units whose distance is to be looked at"):
+        build(synapses(LINE, probability=1.0, profile={"width": 3.0}))
+
+
+def test_the_command_refuses_synapses_within_its_memory(tmp_path: Path) -> None:
+    file = tmp_path / "net.toml"
+    file.write_text(
+        '[run]\nsteps = 10\n[layers.n]\ntype = "neurons"\nshape = [1, 1, 100000]\nequations = "dv/dt = -v"\n'
+        'spike = "v > 1"\n[connections.s]\ntype = "sparse"\npre = "n"\npost = "n"\ntarget = "v"\n'
+        'probability = 1.0\ninit = { type = "constant", value = 1.0 }\n'
+    )
+    limited = f"ulimit -v {4 * GIB >> 10}; exec '{sys.executable}' -m petabatch "
+    for command in (f"check '{file}'", f"run '{file}' --out '{tmp_path / 'out'}'"):
+        done = subprocess.run(
+            ["sh", "-c", limited + command], capture_output=True, text=True, timeout=60, check=False
+        )
+        assert (done.returncode, "net.toml:8: connections.s: there are more synapses" in done.stderr) == (
+            2,
+            True,
+        )
+        assert not (tmp_path / "out").exists()
+
+
+def test_an_archive_that_does_not_fit_is_refused_before_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    zeros = np.zeros(100_000)
+    np.savez_compressed(tmp_path / "a.npz", row=zeros.astype(int), col=zeros.astype(int), data=zeros)
+    monkeypatch.setattr(npz, "memory_limit", lambda: Limit(7_000_000, "this machine"))
+    with pytest.raises(InputError, match=r"do not fit into memory(.|\n)*found: +2\.3 MiB"):
+        read_coordinates(str(tmp_path / "a.npz"), 1, 1)

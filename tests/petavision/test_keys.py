@@ -62,6 +62,8 @@ COUNTS = {
     },
     "connection": {
         "triggerOffset": _TRIGGER,
+        "maskLayerName": "useMask = true; ",
+        "maskFeatureIdx": 'useMask = true; maskLayerName = "O"; ',
         "dWMaxDecayFactor": "dWMaxDecayInterval = 5; ",
         "frameNumber": 'initWeightsFile = "w.pvp"; ',
         "prev_dWFrameNumber": 'initPrev_dWFile = "w.pvp"; ',

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import tomllib
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ import petabatch
 from petabatch import in_memory
 from petabatch.errors import ParamsError
 from petabatch.petavision import read
+from petabatch.petavision.lua import Environment
 from petabatch.petavision.lua import read as lua
 from petabatch.petavision.pvp import write_activities
 from petabatch.spec.load import parse as parse_toml
@@ -41,7 +44,7 @@ PRINTED = NETWORK + "pv.printConsole(net)\n"
 
 def imported(folder: Path, text: str, **variables: str) -> list[Any]:
     (folder / "net.lua").write_text(text)
-    return read(folder / "net.lua", folder, variables=variables)
+    return read(folder / "net.lua", folder, environment=Environment(variables))
 
 
 def failure(folder: Path, text: str, **variables: str) -> str:
@@ -108,21 +111,155 @@ def test_modules_are_found_beside_the_file_alone(tmp_path: Path) -> None:
         assert message in failure(inside, f'require "{name}"')
 
 
+NAMES = """
+local pv = require "größe"
+local g = {column = {groupType = "HyPerCol", nx = 4, ny = 4, nbatch = 1, dt = 1, stopTime = 10}}
+pv.addGroup(g, "Größe", {groupType = "ConstantLayer", nf = 1, phase = 0, comment = os.getenv("λ")})
+pv.addGroup(g, "λ1", {groupType = "HyPerLayer", nf = 1, phase = 1})
+local link = {groupType = "IdentConn", preLayerName = "Größe", postLayerName = "λ1", channelCode = 0}
+pv.addGroup(g, "Grüße", link)
+pv.printConsole(g)
+"""
+
+
+def test_names_may_have_letters_of_any_language(tmp_path: Path) -> None:
+    folder = tmp_path / "λ"
+    folder.mkdir()
+    text = NAMES.replace('"größe"', '"sizes"')
+    (folder / "sizes.lua").write_text("\ufeff#!/usr/bin/lua\nreturn require 'PVModule'")
+    (found,) = imported(folder, text, λ="μ")
+    net = tomllib.loads(found.text)
+    assert list(net["layers"]) == ["Gro_e", "_1"]
+    assert net["connections"]["Gru_e"] == {"type": "identity", "pre": "Gro_e", "post": "_1"}
+    groups = found.translation.draft.source.groups
+    assert [group.title for group in groups.values()] == ["column", "Größe", "λ1", "Grüße"]
+    assert groups["Gro_e"].entries["comment"].value == "μ"
+    assert "Größe is Gro_e here" in found.report
+    assert found.wrong() is None
+    assert "λ/absent.lua" in failure(folder, 'require "absent"')
+    assert "größe is no name of a module" in failure(folder, NAMES)
+    (folder / "größe.lua").write_text("error('Grüße')")
+    with pytest.raises(ParamsError, match=r"größe\.lua:1: Grüße"):
+        read(folder / "größe.lua", folder)
+
+
+@pytest.mark.parametrize("begin", ["#!/usr/bin/env lua\n", "\ufeff", "\ufeff#!lua -i\n", "# no Lua\n"])
+def test_a_first_line_for_the_shell_is_none_of_lua(begin: str, tmp_path: Path) -> None:
+    (found,) = imported(tmp_path, begin + PRINTED)
+    assert list(tomllib.loads(found.text)["layers"]) == ["Ones", "Out"]
+    assert f"net.lua:{1 + begin.count(chr(10))}: x" in failure(tmp_path, begin + "error('x')")
+
+
+def test_objects_of_python_are_out_of_reach(tmp_path: Path) -> None:
+    """What a failed `require` raises is a text, and nothing shows the metatable of objects of Python."""
+    (tmp_path / "loop.lua").symlink_to("loop.lua")
+    with (tmp_path / "large.lua").open("wb") as file:
+        file.truncate(8 << 30)
+    for name in ("loop", "large"):
+        imported(
+            tmp_path,
+            f"local ok, said = pcall(require, '{name}')\n"
+            "assert(not ok and type(said) == 'string', type(said))\n"
+            "assert(getmetatable(setmetatable({}, {a = 1})).a == 1)" + PRINTED,
+        )
+
+    def failing(name: str) -> str:
+        raise KeyError(name)
+
+    runtime = import_module("lupa.lua54").LuaRuntime(encoding="latin-1")
+    sandbox = runtime.compile((Path(lua.__file__).parent / "sandbox.lua").read_text(encoding="latin-1"))
+    run, _ = sandbox(failing, runtime.table(), runtime.table(), runtime.table())
+    run("_, e = pcall(require, 'x') assert(type(e) == 'userdata' and getmetatable(e) == nil)", "x")
+
+
+def test_functions_of_older_versions_of_lua_and_of_the_system(tmp_path: Path) -> None:
+    imported(
+        tmp_path,
+        "assert(math.pow(2, 3) == 8 and math.log10(1000) > 2.999 and table.getn({1, 2}) == 2)\n"
+        "assert(os.time() == os.time() and os.clock() == 0 and type(os.date('%c')) == 'string')\n"
+        "assert(collectgarbage() == 0 and debug.getinfo(1).short_src ~= nil and select('#', ...) == 0)\n"
+        "io.stderr:write('x', 1):write('y')\n" + PRINTED,
+    )
+    assert "there is no function gfind for files in Lua" in failure(tmp_path, "string.gfind('a', 'b')")
+
+
+WRITES = r"""
+os.execute("mkdir -p out")
+for number, width in ipairs{4, 8} do
+   net.column.nx = width
+   local file = io.open("out/" .. number .. ".params", "w")
+   io.output(file)
+   if number == 1 then pv.printConsole(net) else io.write("// ", 2, pv.createParamsFileString(net)) end
+   io.close(file)
+   os.execute("mpirun PetaVision -p out/" .. number .. ".params")
+end
+local other = assert(io.open("other.params", "w"))
+other:write('HyPerCol "column" = { nx = 2; ny = 2; dt = 1; stopTime = ', 3, '; };\n')
+other:close()
+io.open("notes.txt", "w"):write("no network")
+assert(io.open("net.lua") == nil)
+"""
+
+
+def test_each_parameter_file_that_a_file_writes_is_a_network(tmp_path: Path) -> None:
+    """Nothing is written, and no command is executed, but told of."""
+    found = imported(tmp_path, NETWORK + WRITES)
+    assert [tomllib.loads(one.text)["run"]["steps"] for one in found] == [8, 8, 3]
+    shapes = [tomllib.loads(one.text)["layers"]["Out"]["shape"] for one in found[:2]]
+    assert shapes == [[8, 4, 2], [8, 8, 2]]
+    names = [one.translation.draft.source.written for one in found]
+    assert names == ["out/1.params", "out/2.params", "other.params"]
+    assert "os.execute does nothing here: mkdir -p out" in found[0].report
+    assert [path.name for path in tmp_path.iterdir()] == ["net.lua"]
+    with pytest.raises(ParamsError, match="this is not what the grammar has here"):
+        imported(tmp_path, "io.open('x.params', 'w'):write('3')")
+
+
+def test_files_are_executed_below_the_root_alone(tmp_path: Path) -> None:
+    inside = tmp_path / "project" / "input"
+    inside.mkdir(parents=True)
+    (tmp_path / "outside.lua").write_text("return 1")
+    (tmp_path / "project" / "sizes.lua").write_text("return 5")
+    (inside / "own.lua").write_text("return 6")
+    (inside / "net.lua").write_text(
+        PRINTED.replace("nf = 2;", 'nf = dofile("sizes.lua") + dofile("own.lua");')
+    )
+    (found,) = read(inside / "net.lua", inside, environment=Environment(root=tmp_path / "project"))
+    assert tomllib.loads(found.text)["layers"]["Ones"]["shape"] == [8, 8, 11]
+    assert "the file sizes.lua cannot be read" in failure(inside, 'dofile("sizes.lua")')
+    for path in ("../../outside.lua", str(tmp_path / "outside.lua"), "/etc/passwd", "../sizes.lua"):
+        assert "is elsewhere: --root FOLDER" in failure(inside, f'dofile("{path}")')
+    os.mkfifo(inside / "pipe.lua")
+    assert "it is no regular file" in failure(inside, 'dofile("pipe.lua")')
+    assert "it is no regular file" in failure(inside, 'require "pipe"')
+
+
+def test_arguments_are_those_that_are_given(tmp_path: Path) -> None:
+    text = PRINTED.replace("32 / 4", "tonumber(arg[1]) + select('#', ...) + #arg")
+    (tmp_path / "net.lua").write_text(text)
+    (found,) = read(tmp_path / "net.lua", tmp_path, environment=Environment(arguments=("4", "x")))
+    assert tomllib.loads(found.text)["layers"]["Out"]["shape"] == [8, 8, 2]
+    assert "--arg VALUE gives the arguments of a file: it asks for arg[1]" in failure(tmp_path, text)
+    usage = failure(tmp_path, "if #arg < 1 then print('Usage:', arg[0], 'SIZE') return end")
+    assert "it asks for arg[1]" in usage
+    assert "it printed: Usage: net.lua SIZE" in usage
+
+
 def test_the_environment_is_what_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SIZE", "16")
     text = PRINTED.replace("32 / 4", 'tonumber(os.getenv("SIZE") .. "4")')
     said = failure(tmp_path, text)
     assert "net.lua:4: attempt to concatenate a nil value" in said
-    assert "--env NAME=VALUE" in said
+    assert "--env NAME=VALUE gives what os.getenv returns: SIZE" in said
     (found,) = imported(tmp_path, text, SIZE="2")
     assert tomllib.loads(found.text)["layers"]["Out"]["shape"] == [24, 24, 2]
 
 
 FORBIDDEN = (
-    "python", "load", "loadstring", "dofile", "loadfile", "debug", "coroutine", "collectgarbage", "io.open",
-    "io.popen", "io.lines", "io.read", "os.execute", "os.remove", "os.rename", "os.tmpname", "string.dump",
+    "python", "load", "loadstring", "loadfile", "debug.sethook", "coroutine", "io.popen", "io.lines",
+    "io.read", "os.remove", "os.rename", "os.tmpname", "string.dump",
     "package.loadlib", "package.loaded", "package.searchers", "package.preload", "rawget(_G, 'load')",
-    "('').dump", "_ENV.load", "_G._G.debug",
+    "('').dump", "_ENV.load", "debug.getregistry",
 )  # fmt: skip
 
 

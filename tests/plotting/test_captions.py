@@ -78,6 +78,12 @@ def title(figure: Any) -> str:
     return str(figure.get_suptitle()).replace("\n", " ")
 
 
+@pytest.mark.parametrize("given", ["mV of neuron", "after learning"])
+def test_a_title_that_is_given_stays_as_it_is(run: Results, given: str) -> None:
+    for draw in (plotting.energy, plotting.dictionary, plotting.code):
+        assert title(draw(run, title=given)) == given
+
+
 @pytest.mark.parametrize(
     ("value", "text"),
     [(0, "0"), (0.25, "0.25"), (-3, "−3"), (1e-6, "10⁻⁶"), (-2.5e-10, "−2.5 × 10⁻¹⁰"), (1.2e8, "1.2 × 10⁸")],

@@ -8,16 +8,20 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import sparse
 
+from petabatch.connections import Sparse
 from petabatch.engine.features import AllFeatures
 from petabatch.engine.start import Start
 from petabatch.engine.state import State
 from petabatch.errors import ParamsError, TableError
+from petabatch.layers import LCA
 from petabatch.network.build import build
 from petabatch.network.graph import Graph
 from petabatch.network.plan import schedule
 from petabatch.probes import Optimality
 from petabatch.report.stability import StepLimit, step_limits
+from petabatch.spec.network import Network, Run
 from support.optimum import METHODS, problem
 
 CASES = [
@@ -25,6 +29,18 @@ CASES = [
     {"shape": (8, 12, 3), "features": 8, "patch": (4, 6), "stride": 2},
     {"shape": (16, 8, 2), "features": 24, "patch": (8, 8), "stride": 4},
 ]
+
+
+def test_synapses_count_as_the_patches_with_their_weights() -> None:
+    inhibition = np.array([[0.0, 2.0, 0.5], [2.0, 0.0, 1.0], [0.5, 1.0, 0.0]])
+    synapses = Sparse(
+        pre="code", post="code", channel="inh", feedback=True, matrix=sparse.coo_array(inhibition)
+    )
+    network = Network(
+        run=Run(steps=1), layers={"code": LCA(shape=(1, 1, 3), tau=10.0)}, connections={"lateral": synapses}
+    )
+    (limit,) = limits_of(build(network))
+    assert limit.curvature == pytest.approx(np.linalg.eigvalsh(inhibition).max(), rel=1e-3)
 
 
 @pytest.mark.sampled(2)

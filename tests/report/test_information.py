@@ -196,6 +196,34 @@ def test_dead_features_are_counted(finished: Path, small: Path) -> None:
     assert re.fullmatch(r"dictionary: 8 of 8 features: inactive in the last \d+ recorded updates", found)
 
 
+def test_of_layers_that_spike_the_silent_units_are_counted(tmp_path: Path) -> None:
+    source = {"type": "poisson", "shape": (1, 1, 40), "rate": 0.02}
+    found = petabatch.run(
+        petabatch.Network(
+            run={"steps": 50, "batch": 2},
+            layers={"a": source, "b": source, "still": {**source, "rate": 0.0}},
+            output={
+                "layers": {
+                    "a": {"variables": ["spikes"]},
+                    "b": {"every": 1},
+                    "still": {"variables": ["spikes"]},
+                }
+            },
+        ),
+        tmp_path / "run",
+    )
+    silent = sum(
+        not (found.spikes("a", slice=0).counts[n] or found.spikes("a", slice=1).counts[n]) for n in range(40)
+    )
+    assert 0 < silent < 40
+    page = lines(describe(tmp_path / "run"))
+    assert "dead features" not in page
+    assert page["silent units"] == (
+        f"a: {silent} of 40 units: without a spike in 50 recorded steps of all slices"
+        " still: 40 of 40 units: without a spike in 50 recorded steps of all slices"
+    )
+
+
 def test_an_interrupted_run_differs_from_one_that_is_running(run: Path) -> None:
     with h5py.File(run / "run.h5", "r+") as file:
         file.attrs["status"] = "running"

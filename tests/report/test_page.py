@@ -21,12 +21,15 @@ import pytest
 from PIL import Image
 
 import petabatch
+from petabatch.connections import Identity
 from petabatch.errors import InputError, StoppedEarly
+from petabatch.layers import LCA, Constant
 from petabatch.pixels import atlas, png
 from petabatch.plotting.table import times_as_csv
 from petabatch.report.information import describe
 from petabatch.report.page import content
 from petabatch.report.page.build import report, rows
+from petabatch.report.page.figures import drawings
 from support.pictures import CORNERS, corners, four_corners, weights
 from support.processes import PATIENCE
 
@@ -468,3 +471,21 @@ def test_features_images_and_curves_are_printed_and_buttons_are_not(page: str, t
     assert rules
     assert (features, images, buttons) == (3, 3, 0)
     assert curves == len(data(page)["curves"])
+
+
+def test_a_report_leaves_out_figures_of_layers_that_are_silent() -> None:
+    silent = petabatch.in_memory.run(
+        petabatch.Network(
+            run={"steps": 20},
+            layers={
+                "ones": Constant(shape=(1, 1, 3), value=1.0),
+                "code": LCA(shape=(1, 1, 3), threshold=10.0),
+            },
+            connections={"see": Identity(pre="ones", post="code")},
+            output={"layers": {"code": {"every": 1}}},
+        )
+    )
+    assert not {drawing.name for drawing in drawings(silent)} & {"raster", "correlation"}
+    for kind in ("raster", "correlation"):
+        with pytest.raises(InputError, match=r"is silent in slice 0|fewer than two units .* change"):
+            getattr(petabatch.plotting, kind)(silent)

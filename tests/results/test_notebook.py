@@ -119,7 +119,8 @@ def test_a_network_is_drawn_with_tables_of_its_parts(run: Results) -> None:
     page = net._repr_html_()
     assert Loaded(net)._repr_html_().startswith("<div><p>&lt;b&gt;: batch 2")  # as petabatch.load returns it
     no_scripts_nor_colours(page)
-    assert "<svg" in page
+    width = re.search(r'<svg[^>]* style="width: ([\d.]+)pt; max-width: 100%"', page)
+    assert float(width[1] if width else 0) > 100  # without one, it is drawn 0 pixels wide
     assert page.startswith("<div><p>&lt;b&gt;: batch 2")
     for name in (*net.layers, *net.probes):
         assert f">{name}</td>" in page

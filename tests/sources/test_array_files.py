@@ -158,3 +158,10 @@ def test_encode_takes_the_path_of_a_file_with_one_array(tmp_path: Path) -> None:
     write_mat(tmp_path / "a.mat", False, IMAGES=GREY.transpose(1, 2, 0))
     for name in ("a.npz", "a.mat"):
         assert len(_of_path(str(tmp_path / name), "last").gallery().shapes) == len(GREY)
+
+
+def test_hdf5_under_the_name_of_a_matlab_file_is_told(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.mat", "w") as file:
+        file["x"] = np.zeros((3, 8, 8))
+    with pytest.raises(InputError, match=r"HDF5 without MATLAB's header: give it a name that ends in \.h5"):
+        ImageArray(file=str(tmp_path / "a.mat")).gallery()

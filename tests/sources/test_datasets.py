@@ -169,7 +169,19 @@ def test_the_whole_images_of_torn_batches_are_shown_and_the_torn_ones_skipped(tm
     assert skipping.stream((32, 32, 3), 1, 1).files[0] == (str(tmp_path / "a.bin"), 3)
 
 
-@pytest.mark.parametrize("zipped", [True, False])
+def test_idx_files_under_the_wrong_name_are_told(tmp_path: Path) -> None:
+    content = bytes([0, 0, 8, 3, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1, 7])
+    for name, stored, said in (
+        ("a.gz", content, "has a name without .gz"),
+        ("b", gzip.compress(content), "give it a name that ends in .gz"),
+        ("c", bytes([0, 0, 8, 1, 0, 0, 0, 1]) + bytes(20), "these are labels"),
+    ):
+        (tmp_path / name).write_bytes(stored)
+        with pytest.raises(InputError, match=said):
+            Idx(file=str(tmp_path / name)).gallery()
+
+
+@pytest.mark.parametrize("zipped", [False, True])
 def test_of_an_idx_file_that_ends_too_early_the_whole_images_are_shown(tmp_path: Path, zipped: bool) -> None:
     many = RNG.integers(0, 255, (40, 7, 9)).astype(np.uint8)  # noise: gzip does not make it smaller
     content = bytes([0, 0, 8, 3]) + np.array([40, 7, 9], ">u4").tobytes() + many.tobytes()

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pytest
 
 import petabatch
-from petabatch.errors import InputError, ParamsError, TableError
+from petabatch.assembly import assert_same_software
+from petabatch.errors import InputError, ParamsError, PetabatchError, TableError
+from petabatch.parallel.comm import Comm
 from petabatch.sources import Dataset, Function, ImageArray
+from petabatch.spec.load import Loaded, resolved
+from petabatch.spec.network import Network
+from petabatch.spec.parts import Source
+from support.rank_threads import on_threads
 
 ROOM = (12, 16, 3)
 IMAGES = np.random.default_rng(0).integers(0, 255, (5, 12, 16, 3)).astype(np.uint8)
@@ -24,6 +30,23 @@ class Tensor:
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
         return self._pixels
+
+
+class Reels(Source):
+    """Of a plug-in: a list of arrays as it is."""
+
+    type: Literal["test_reels"] = "test_reels"
+    data: Any
+    bad: ClassVar[int] = -1
+
+    def open(self, shape: tuple[int, int, int], batch: int, seed: int) -> Any:
+        def read(number: int, item: int) -> np.ndarray:
+            if item == self.bad:
+                raise OSError("disk on fire")
+            film: np.ndarray = self.data[number % len(self.data)]
+            return film[item % len(film)].astype(np.float32)
+
+        return read
 
 
 class Labelled:
@@ -149,3 +172,49 @@ def test_a_run_of_objects_is_resumed_when_they_are_given_again(small: Path, tmp_
     for name in whole:
         assert np.array_equal(cut[name][...], whole[name][...])
     assert whole.shown("image", display=2, slice=1)[:3] == ("data", 4, 4)
+
+
+def showing(small: Path, source: Source) -> Network:
+    net = petabatch.load(small).network
+    image = net.layers["image"].model_copy(update={"shape": ROOM, "source": source})
+    layers = {**net.layers, "image": image}
+    for name in ("error", "recon"):
+        layers[name] = layers[name].model_copy(update={"shape": ROOM})
+    layers["V1"] = layers["V1"].model_copy(update={"shape": (6, 8, 8)})
+    return net.model_copy(update={"layers": layers})
+
+
+def test_arrays_of_plugins_are_compared_between_ranks_by_their_contents(small: Path) -> None:
+    def compared(first: Any, second: Any) -> None:
+        def rank(comm: Comm) -> None:
+            source = Reels(data=second if comm.rank else first)
+            assert_same_software(comm, Loaded(showing(small, source)))
+
+        on_threads(2, rank)
+
+    films = [IMAGES[:3], IMAGES[1:]]
+    compared(films, [film.copy() for film in films])
+    with pytest.raises(PetabatchError, match="params is not the same on all ranks"):
+        compared(films, [IMAGES[:3], IMAGES[:4]])
+
+
+def test_a_run_with_arrays_of_a_plugin_is_resumed_with_them(
+    small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    net = showing(small, Reels(data=[IMAGES[:3], IMAGES[1:]]))
+    whole = petabatch.run(net, tmp_path / "whole", mpi=False, quiet=True)
+    monkeypatch.setattr(Reels, "bad", 4)
+    with pytest.raises(PetabatchError, match="disk on fire"):
+        petabatch.run(net, tmp_path / "cut", mpi=False, quiet=True)
+    monkeypatch.setattr(Reels, "bad", -1)
+    cut = petabatch.resume(tmp_path / "cut", mpi=False, quiet=True)
+    assert list(cut) == list(whole)
+    for name in whole:
+        assert np.array_equal(cut[name][...], whole[name][...])
+
+
+def test_other_objects_of_plugins_have_no_place_in_params(small: Path) -> None:
+    with pytest.raises(
+        PetabatchError, match=r"a value of a plug-in cannot be written\n.*test_in_python\.Tensor"
+    ):
+        resolved(showing(small, Reels(data=[Tensor(IMAGES[0])])))

@@ -224,6 +224,32 @@ def test_paths_are_looked_for_next_to_the_params_file_first(
     assert Images.model_validate(table).files == ("a.png", "b.png", "*.png")
 
 
+def test_numbers_in_names_are_sorted_by_value(tmp_path: Path) -> None:
+    numbers = (1, 2, 10, 100)
+    for number in numbers:
+        save(tmp_path / f"frame_{number}.png", picture(number))
+    expected = [str(tmp_path / f"frame_{number}.png") for number in numbers]
+    assert Images(files=str(tmp_path)).paths() == expected
+    assert Images(files=str(tmp_path / "*.png")).paths() == expected
+
+
+def test_a_tilde_is_the_home_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    save(tmp_path / "a.png", picture(0))
+    (tmp_path / "list.txt").write_text("~/a.png\n")
+    for files in ("~/a.png", "~/*.png", "~", "~/list.txt"):
+        for context in (None, {"folder": tmp_path / "elsewhere"}):
+            found = Images.model_validate({"type": "images", "files": files}, context=context)
+            assert found.paths() == [str(tmp_path / "a.png")], files
+
+
+def test_a_list_with_labels_is_told(tmp_path: Path) -> None:
+    save(tmp_path / "a.png", picture(0))
+    (tmp_path / "list.txt").write_text("a.png 3\n")
+    with pytest.raises(InputError, match=r"a\.png is there: the list has paths alone, no labels"):
+        Images(files=str(tmp_path / "list.txt")).paths()
+
+
 def test_an_image_file_may_be_a_numpy_array(tmp_path: Path) -> None:
     pixels = np.random.default_rng(0).normal(size=ROOM)
     np.save(tmp_path / "a.npy", pixels)
@@ -295,7 +321,7 @@ def test_missing_and_broken_files_are_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"(?s)x.h5: there is no dataset.*test.*train/images"):
         ImageArray(file=str(tmp_path / "x.h5"), dataset="test").open(ROOM, 1, 1)
     (tmp_path / "text.h5").write_text("no HDF5")
-    with pytest.raises(InputError, match=r"text.h5: this file cannot be read"):
+    with pytest.raises(InputError, match=r"text.h5: this is not an HDF5 file\n    found:    a text file"):
         ImageArray(file=str(tmp_path / "text.h5"), dataset="test").open(ROOM, 1, 1)
 
 

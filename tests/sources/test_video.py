@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import resource
+import struct
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -274,13 +275,22 @@ def test_frames_of_variable_duration_are_counted_one_by_one(tmp_path: Path) -> N
         assert np.array_equal(read(0, number), show(written[number]))
 
 
+OPEN_GOP = {"g": "10", "bf": "3", "x264-params": "open-gop=1:scenecut=0:b-adapt=0"}
+"""Three of four frames refer to later ones."""
+
+
 @pytest.mark.parametrize(("name", "codec", "options"), [
-    ("a.mp4", "libx264", {"g": "10", "bf": "3", "x264-params": "open-gop=1:scenecut=0:b-adapt=0"}),
+    ("a.mp4", "libx264", OPEN_GOP),
+    ("a.avi", "libx264", OPEN_GOP),  # has no times of presentation
+    ("a.avi", "mpeg4", {"g": "10", "bf": "2"}),
+    ("a.h264", "libx264", OPEN_GOP),  # has no times at all
     ("a.mpg", "mpeg2video", {"g": "10", "bf": "2"}),
 ])  # fmt: skip
 def test_pixels_do_not_depend_on_where_decoding_began(
     tmp_path: Path, name: str, codec: str, options: dict[str, str]
 ) -> None:
+    if codec not in av.codec.codecs_available:
+        pytest.skip(f"PyAV was built without {codec}")
     rng = np.random.default_rng(0)
     scene = rng.integers(0, 255, (48, 200, 3)).astype(np.uint8)
     with av.open(str(tmp_path / name), "w") as container:
@@ -292,10 +302,13 @@ def test_pixels_do_not_depend_on_where_decoding_began(
             )
             container.mux(stream.encode(frame))
         container.mux(stream.encode())
+    with av.open(str(tmp_path / name)) as container:
+        played = [frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)]
     one = decoders.Film(str(tmp_path / name))
-    assert len(one.times) == 45
+    assert len(one.times) == len(played) == 45
     forward = decoders.Decoders()
     straight = [forward.frame(one, number) for number in range(45)]
+    assert all(map(np.array_equal, straight, played))
     for number in (44, 31, 30, 29, 28, 12, 11, 10, 9, 8, 20, 19, 1, 0):
         assert np.array_equal(decoders.Decoders().frame(one, number), straight[number]), number
 
@@ -316,3 +329,20 @@ def test_frames_that_an_edit_list_leaves_out_are_not_counted(tmp_path: Path) -> 
     assert len(one.times) == len(played) == 8
     for number in (0, 1, 2, 7, 5, 0):
         assert np.array_equal(decoders.Decoders().frame(one, number), played[number])
+
+
+@pytest.mark.parametrize(("matrix", "turns"), [
+    ((1, 0, 0, 1), 0), ((0, 1, -1, 0), -1), ((-1, 0, 0, -1), 2), ((0, -1, 1, 0), 1),
+])  # fmt: skip
+def test_films_of_a_camera_that_was_turned_are_shown_upright(
+    tmp_path: Path, matrix: tuple[int, ...], turns: int
+) -> None:
+    frames = film(tmp_path / "a.mp4", "mpeg4", pixels="yuv420p")
+    content = bytearray((tmp_path / "a.mp4").read_bytes())
+    a, b, c, d = (65536 * one for one in matrix)
+    struct.pack_into(">9i", content, content.index(b"tkhd") + 44, a, b, 0, c, d, 0, 0, 0, 1 << 30)
+    (tmp_path / "a.mp4").write_bytes(content)
+    shape = (24, 16, 3) if turns % 2 else ROOM
+    read = Video(files=str(tmp_path / "a.mp4"), crop="top_left").open(shape, 1, 1)
+    for number in (0, 31, 5):
+        assert np.array_equal(read(0, number), show(np.rot90(frames[number], turns)))

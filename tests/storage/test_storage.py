@@ -825,6 +825,12 @@ def test_names_that_were_not_recorded_get_a_suggestion(tmp_path: Path) -> None:
                 ask()
 
 
+def test_the_blas_of_other_packages_is_none_of_the_run() -> None:
+    import scipy.linalg  # noqa: F401  # which brings one along where it was installed as a wheel
+
+    assert len(provenance.blas_libraries()) == 1
+
+
 def test_provenance_says_where_a_run_comes_from(tmp_path: Path) -> None:
     found = provenance.collect(
         params_text="x = 1",

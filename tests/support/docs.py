@@ -17,7 +17,7 @@ PAGES = sorted(
 )
 EXECUTED = ("bash", "python", "toml")
 _FENCE = re.compile(r"^( *)```(\w*)\n(.*?)^\1```$", re.DOTALL | re.MULTILINE)
-_MARK = re.compile(r"<!-- not run: (.+?) -->\n\s*$", re.DOTALL)
+_MARK = re.compile(r"<!-- not run: ((?:(?!-->).)+) -->\n\s*$", re.DOTALL)
 _COMMAND = re.compile(r"`((?:mpirun -n \S+ |srun )?petabatch (?:[a-z]+\b|--)[^`]*)`")
 
 

@@ -25,6 +25,7 @@ from types import FrameType
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from petabatch.errors import ParamsError
 from petabatch.petavision import read
+from petabatch.petavision.lua import Environment
 
 _SECONDS = 70
 _WORDS = (
@@ -68,7 +69,7 @@ def outcomes(numbers: Iterable[int], folder: Path, kinds: Sequence[str] = ("para
             file = Path(place) / f"damaged{good.suffix}"
             file.write_text(damaged(good.read_text(), rng))
             try:
-                for one in read(file, variables={"HOME": "/home/me"}):
+                for one in read(file, environment=Environment({"HOME": "/home/me"})):
                     assert one.report
                     assert one.text
                 found["read"] += 1

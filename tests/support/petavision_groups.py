@@ -36,6 +36,7 @@ _NEEDED: dict[str, str] = {
     "FirmThresholdCostLayer": "VThresh = 0.3;",
     "DependentFirmThresholdCostLayer": 'originalLayerName = "C"; phase = 5;',
     "BinningLayer": 'originalLayerName = "Grey"; phase = 5;',
+    "NoiseLayer": 'originalLayerName = "O"; phase = 5;',
     "GapLayer": 'originalLayerName = "Spiking"; phase = 2;',
     "CloneVLayer": 'originalLayerName = "C"; phase = 3;',
     "SigmoidLayer": 'originalLayerName = "C"; phase = 3;',

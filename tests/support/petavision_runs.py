@@ -4,11 +4,12 @@
 
 Each folder in FOLDER has `run.params`, what it reads, and `out/` as PetaVision wrote it: `LAYER.pvp` of all
 written steps, `CONNECTION.pvp` whose first frame has the weights in step 0, and `Checkpoints/` with the
-potentials. Input layers whose files are not there show what they were in each step. Printed is, for each run,
-the layer or connection with the largest difference, as a fraction of the largest value that it ever has
-there, or that a layer has that it takes a difference of; of a network with random numbers also the means of
-its layers. Activities of step 0 that nothing sees are not imported, and not compared. The exit code is 1
-where one cannot be imported or run, or more than 1e-4 apart without random numbers.
+potentials. Input layers whose files are not there show what they were in each step, and layers whose initial
+state is of a file that is not there start as they did. Printed is, for each run, the layer or connection with
+the largest difference, as a fraction of the largest value that it ever has there, or that a layer has that it
+takes a difference of; of a network with random numbers also the means of its layers. Activities of step 0
+that nothing sees are not imported, and not compared. The exit code is 1 where one cannot be imported or run,
+or more than 1e-4 apart without random numbers.
 """
 
 from __future__ import annotations
@@ -99,22 +100,26 @@ def _started(one: Imported, out: Path) -> dict[str, Any]:
     tables["connections"] = {
         name: _weighted(one, out, name, table) for name, table in one.tables.get("connections", {}).items()
     }
-    lost = set(one.translation.draft.files.missing)
     tables["layers"] = {
-        name: _shown(out, name, _charged(out, start, name, table), lost)
+        name: _shown(one, out, name, _charged(one, out, start, name, table))
         for name, table in one.tables["layers"].items()
     }
     return tables
 
 
-def _shown(out: Path, name: str, table: dict[str, Any], lost: set[str]) -> dict[str, Any]:
+def _shown(one: Imported, out: Path, name: str, table: dict[str, Any]) -> dict[str, Any]:
     """Return an input layer; where its file is not there, with what it was in each step from step 1 on."""
     file, source = out / f"{name}.pvp", table.get("source", {})
     paths = source.get("file", source.get("files", []))
-    if not lost.intersection([paths] if isinstance(paths, str) else paths) or not file.exists():
+    paths = [paths] if isinstance(paths, str) else paths
+    if not set(paths).intersection(one.translation.draft.files.missing) or not file.exists():
         return table
-    shown = {"type": "array", "file": str(file.absolute()), "order": {"type": "specified", "start": [1]}}
-    return {key: table[key] for key in table if key != "border"} | {"every": "step", "source": shown}
+    batch = one.translation.draft.batch  # of each time there is a frame for each slice, the first of time 0
+    order = {"type": "specified", "start": [batch + number for number in range(batch)], "skip": batch}
+    shown = {"type": "array", "file": str(file.absolute()), "order": order}
+    # A margin of the image is not in the file; what mirrors it, or fills it, is computed from what is.
+    kept = {key: value for key, value in table.items() if (key, value) != ("border", "image")}
+    return kept | {"every": "step", "source": shown}
 
 
 def _weighted(one: Imported, out: Path, name: str, table: Mapping[str, Any]) -> dict[str, Any]:
@@ -138,14 +143,21 @@ def _weighted(one: Imported, out: Path, name: str, table: Mapping[str, Any]) -> 
     return found
 
 
-def _charged(out: Path, start: Path | None, name: str, table: Mapping[str, Any]) -> dict[str, Any]:
-    given = table.get("start", {})
-    random = [key for key, value in given.items() if value["type"] in ("uniform", "gaussian")]
+def _charged(
+    one: Imported, out: Path, start: Path | None, name: str, table: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return a layer that starts as it did there, if its start is random, or of a file that is not there."""
+    lost = one.translation.draft.files.missing
+    random = [
+        key
+        for key, value in table.get("start", {}).items()
+        if value["type"] in ("uniform", "gaussian") or value.get("path") in lost
+    ]
     file = out / f"{name}.pvp" if "A" in random else None if start is None else start / f"{name}_V.pvp"
     if file is None or not file.exists() or not random:
         return dict(table)
     where = {"type": "file", "path": str(file.absolute()), "frame": 0, "per_slice": True}
-    return {**table, "start": dict.fromkeys(given, where)}
+    return {**table, "start": dict.fromkeys(table["start"], where)}
 
 
 def _written(one: Imported, out: Path, last: int) -> Iterator[tuple[str, list[int], np.ndarray]]:

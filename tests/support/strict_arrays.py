@@ -120,6 +120,8 @@ def _strict(function: Callable[..., Any], carries: bool) -> Callable[..., Any]:
         if carries:
             return np.array(function(*arguments, **keys)).view(Far)
         out = keys.get("out")
+        if function in (np.bincount, np.argsort) and not len(arguments[0]):
+            raise ValueError(f"{function.__name__}: older versions of CuPy refuse an array of size 0")
         if function is np.bincount and (len(arguments) > 1 or "weights" in keys):
             raise TypeError(UNORDERED)
         result = function(*map(_near, arguments), **{key: _near(value) for key, value in keys.items()})

@@ -6,13 +6,17 @@ import ast
 import re
 import runpy
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from petabatch import builtins, simulation
 from petabatch.petavision.aliases import CLASSES as FORMER
 from petabatch.petavision.keys import CLASSES
 from petabatch.spec.reference import markdown
+from petabatch.spec.schema import json_schema
 from petabatch.version import __version__
+from support.docs import PAGES
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -54,6 +58,32 @@ def test_the_table_of_petavisions_names_has_what_is_imported_and_what_it_becomes
         for name in named & set(CLASSES):
             becomes = set(re.findall(r"\w+", CLASSES[name].becomes))
             assert becomes & set(re.findall(r"\w+", ours)), (row, name, becomes)
+
+
+def test_every_type_that_a_page_names_is_one_of_the_schema() -> None:
+    """Or of a plug-in that the page has."""
+    known, named = set(_types(json_schema())), 0
+    assert len(known) > 80
+    for page in PAGES:
+        text = page.read_text()
+        own = set(re.findall(r'\btype: Literal\["(\w+)"\]', text))
+        for line, code in enumerate(text.splitlines(), 1):
+            given = set(re.findall(r'\btype"?\s*[=:]\s*"(\w+)"', code))
+            named += len(given)
+            assert not (unknown := given - known - own), f"{page}:{line}: {unknown}"
+    assert named > 60
+
+
+def _types(schema: Any) -> Iterator[str]:
+    """Yield the types of all tables in a JSON Schema."""
+    if isinstance(schema, dict):
+        one = schema.get("properties")
+        table = one.get("type") if isinstance(one, dict) else None
+        if isinstance(table, dict):
+            yield from table.get("enum", ())
+            yield from [table["const"]] if "const" in table else ()
+    for inner in schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ():
+        yield from _types(inner)
 
 
 def test_every_shipped_params_file_is_valid() -> None:

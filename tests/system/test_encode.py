@@ -20,7 +20,15 @@ from petabatch import coding
 from petabatch.coding.codes import Codes
 from petabatch.coding.dictionary import read
 from petabatch.engine.steppers.program import ProgramStepper
-from petabatch.errors import ArgumentError, InputError, NotRecorded, StoppedEarly, StorageError, UnknownName
+from petabatch.errors import (
+    ArgumentError,
+    InputError,
+    NonFiniteError,
+    NotRecorded,
+    StoppedEarly,
+    StorageError,
+    UnknownName,
+)
 from petabatch.logs import log
 from petabatch.session import RunSession
 from petabatch.storage.merge import merge
@@ -70,6 +78,19 @@ def test_what_takes_too_many_steps_says_how_far_it_got() -> None:
     found = petabatch.encode(given.data[:, 0], given.weights[0, 0], 0.4, stride=2, gap=1e-6, steps=10)
     np.testing.assert_array_equal(found.steps, [10, 10])
     assert (found.gap > 1e-6).all()
+
+
+def test_the_hint_of_numbers_that_are_not_finite_is_for_the_dictionary(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def diverge(sim: petabatch.Simulator, quiet: bool) -> None:
+        raise NonFiniteError("layer error is no longer finite\n    found:    nan\n    hint:     lower run.dt")
+
+    monkeypatch.setattr(petabatch.Simulator, "run", diverge)
+    rng = np.random.default_rng(0)
+    with pytest.raises(NonFiniteError, match=r"hint:     .*divide the dictionary") as error:
+        petabatch.encode(rng.normal(size=(1, 8, 8)), rng.normal(size=(4, 4, 4)), 0.1, stride=2)
+    assert "run.dt" not in str(error.value)
 
 
 def test_pixels_of_eight_bits_are_from_zero_to_one() -> None:

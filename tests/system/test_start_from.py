@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import h5py
 import numpy as np
 import pytest
 
-from petabatch import simulation
+import petabatch
+from petabatch import Simulator, simulation
 from petabatch import start_from as origin
 from petabatch.errors import ParamsError
 from petabatch.session import RunSession
@@ -159,3 +161,81 @@ def test_the_rules_mean_the_same_on_any_number_of_ranks(
 def test_an_origin_that_is_not_there_is_named_with_what_it_could_be(tmp_path: Path) -> None:
     with pytest.raises(ParamsError, match=r"nowhere: no such run or checkpoint\n.*expected"):
         origin.checkpoint_of(tmp_path / "nowhere")
+
+
+UNITS = """
+[run]
+steps = {steps}
+batch = 2
+seed = {seed}
+dt = 0.1
+{start}
+[layers.n]
+type = "neurons"
+shape = [1, 1, 6]
+equations = "dv/dt = k - v"
+spike = "v > 0.3"
+reset = "v = 0"
+parameters = {{ k = {k} }}
+
+[connections.c]
+type = "sparse"
+pre = "n"
+post = "n"
+target = "v"
+in_degree = 2
+init = {{ type = "constant", value = {weight} }}
+delays = {{ type = "uniform", low = 0.1, high = 0.4 }}
+"""
+CONSTANT = '{{ type = "constant", value = {} }}'
+
+
+def units(folder: Path, name: str, **values: object) -> Path:
+    """Return the run of such units, those of the first run unless `values` say others."""
+    given = {"steps": 6, "seed": 1, "k": "1.0", "weight": 0.1, "start": "", **values}
+    file = folder / f"{name}.toml"
+    file.write_text(UNITS.format(**given))
+    return alone(file, name)
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What the start from another run says."""
+    found: list[str] = []
+    for level in ("info", "warning"):
+        monkeypatch.setattr(origin.log, level, lambda text, *given: found.append(text % given))
+    return found
+
+
+@pytest.mark.parametrize("before", ["1.0", CONSTANT.format(1.0)])
+@pytest.mark.parametrize("now", ["3.0", CONSTANT.format(3.0)])
+def test_parameters_are_those_of_the_params_however_they_are_written(
+    tmp_path: Path, told: list[str], before: str, now: str
+) -> None:
+    units(tmp_path, "before", k=before)
+    on = units(tmp_path, "on", k=now, steps=9, start='start_from = "before"')
+    with Simulator.from_run(tmp_path / "before") as sim, Simulator.from_run(on) as found:
+        numbers = sim.save().arrays
+        given = petabatch.load(tmp_path / "on.toml").network
+        run_alone = given.run.model_copy(update={"start_from": None})
+        with Simulator(given.model_copy(update={"run": run_alone})) as expected:
+            state = {**expected.save().arrays, **{k: a for k, a in numbers.items() if k != "layers/n/k"}}
+            expected.load(replace(expected.save(), step=6, arrays=state))
+            expected.step(3)
+            for key, array in expected.save().arrays.items():
+                np.testing.assert_array_equal(found.save().arrays[key], array, err_msg=key)
+    of_units = before[0] == now[0] == "{"
+    assert any("layers/n/k are those of the params" in text for text in told) == of_units
+
+
+@pytest.mark.parametrize("change", [{"seed": 2}, {"weight": 0.2}, {}])
+def test_synapses_of_the_checkpoint_are_told_where_the_params_make_others(
+    tmp_path: Path, told: list[str], change: dict[str, object]
+) -> None:
+    first = units(tmp_path, "before")
+    on = units(tmp_path, "on", steps=9, start='start_from = "before"', **change)
+    said = "connections.c: its synapses and their weights are those of"
+    assert any(said in text for text in told) == bool(change)
+    for key in ("targets", "delays", "weights"):
+        with Simulator.from_run(first) as one, Simulator.from_run(on) as other:
+            np.testing.assert_array_equal(one["c"][key], other["c"][key])

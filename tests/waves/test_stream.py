@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +12,9 @@ import pytest
 import petabatch
 from petabatch import in_memory, simulation
 from petabatch.errors import ArgumentError, ParamsError
+from petabatch.layers import Neurons
+from petabatch.waves import plan, stream
+from petabatch.waves.finished import Points
 
 FROZEN = ("connections.dictionary.learn.every='never'", "run.displays=2")
 KEY = "layers.V1.threshold"
@@ -34,8 +38,6 @@ def test_points_have_the_bits_of_their_own_runs(small: Path) -> None:
 
 
 def test_points_come_before_the_last_one_is_made(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from petabatch.waves import plan
-
     made, count = plan.waves, 0
 
     def counted(*arguments: object) -> object:
@@ -67,3 +69,44 @@ def test_what_is_no_point_is_an_error_at_once(small: Path) -> None:
         petabatch.sweep(loaded, {"layers.V2.threshold": [0.2]})
     with pytest.raises(ParamsError, match="different numbers of values"):
         petabatch.sweep(loaded, {KEY: [0.2, 0.3], "layers.V1.tau": [1.0]})
+
+
+def test_points_come_soon_and_then_in_larger_waves(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+    made = plan.waves
+
+    def counted(loaded: Any, points: Points, *others: Any) -> Any:
+        sizes.append(len(points.numbers))
+        yield from made(loaded, points, *others)
+
+    monkeypatch.setattr(plan, "waves", counted)
+    network = petabatch.Network(
+        run={"steps": 50},
+        layers={"n": Neurons(shape=(1, 1, 1), equations="dv/dt = (I - v) / 5", parameters={"I": 0.0})},
+    )
+    currents = {"layers.n.parameters.I": np.arange(300.0)}
+    first = next(petabatch.sweep(network, currents, threads=2))
+    assert (first.number, sizes) == (0, [2])
+    found = list(petabatch.sweep(network, currents, threads=2))
+    assert [point.number for point in found] == list(range(300))
+    assert sizes[1:5] == [2, 16, 128, 154]
+    whole = list(petabatch.sweep(network, currents, wave=300))
+    assert sizes[5:] == [300]
+    for one, other in zip(found, whole, strict=True):
+        assert one.values == other.values
+
+
+def test_long_sweeps_show_their_progress(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    network = petabatch.Network(
+        run={"steps": 50},
+        layers={"n": Neurons(shape=(1, 1, 1), equations="dv/dt = (I - v) / 5", parameters={"I": 0.0})},
+    )
+    currents = {"layers.n.parameters.I": [1.0, 2.0, 3.0]}
+    caplog.set_level("INFO")
+    list(petabatch.sweep(network, currents, wave=1))
+    assert "point 3 of 3" not in caplog.text
+    monkeypatch.setattr(stream, "PATIENCE", 0.0)
+    list(petabatch.sweep(network, currents, wave=1))
+    assert caplog.text.count("point 3 of 3") == 1

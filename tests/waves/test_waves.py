@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import signal
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from petabatch import results, simulation
-from petabatch.errors import AlreadyDone, DamagedError, ParamsError, RunDirectoryError, StoppedEarly
+from petabatch.errors import (
+    AlreadyDone,
+    DamagedError,
+    ParamsError,
+    RunDirectoryError,
+    StoppedEarly,
+    StorageError,
+)
 from petabatch.report.information import describe
 from petabatch.storage import points, provenance
 from petabatch.storage.directory import RunDirectory
@@ -228,6 +238,34 @@ def test_a_file_of_points_under_another_name_is_damaged(small: Path, monkeypatch
         points.PointsFiles(RunDirectory.open(out)).read()
 
 
+@pytest.mark.parametrize(("before", "freed"), [(0, False), (2, False), (2, True)])
+def test_a_full_disk_is_told_as_such_and_leaves_points_that_go_on(
+    small: Path, whole: dict[str, np.ndarray], monkeypatch: pytest.MonkeyPatch, before: int, freed: bool
+) -> None:
+    """The disk is full when the commit after `before` others is written, and later, unless it is `freed`."""
+    monkeypatch.setattr(session, "_COMMIT", 0.0)
+    written, write = set[str](), os.pwrite
+
+    def full(descriptor: int, content: Any, place: int) -> int:
+        name = os.readlink(f"/proc/self/fd/{descriptor}")
+        if "/points/" in name and len(written | {name}) > before:
+            first = name not in written
+            written.add(name)
+            if first or not freed:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        elif "/points/" in name:
+            written.add(name)
+        return write(descriptor, content, place)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "pwrite", full)
+        with pytest.raises(StorageError, match="cannot be written: No space left on device"):
+            swept(small, "waves", SWEEP, "sweep.wave=1")
+    out = small.parent / "waves"
+    assert sum(len(one.values) for one in points.PointsFiles(RunDirectory.open(out)).read()) == before + freed
+    assert_same(recorded(simulation.resume(out, mpi=False, quiet=True)), whole)
+
+
 @pytest.mark.parametrize("place", [30, 0.4, 0.8])
 def test_a_damaged_file_of_points_is_refused_and_repaired(
     small: Path,
@@ -344,10 +382,10 @@ def test_a_point_that_raises_fails_alone(small: Path) -> None:
         "from petabatch.layers import LCA",
         "class Picky(LCA):",
         "    type: Literal['picky'] = 'picky'",
-        "    def prepare(self, state, activity):",
+        "    def prepare(self, state, activity, dt):",
         "        if 0.29 < self.threshold < 0.31:",
         "            raise ValueError('no threshold of 0.3, please')",
-        "        super().prepare(state, activity)",
+        "        super().prepare(state, activity, dt)",
     ])  # fmt: skip
     (small.parent / "picky.py").write_text(text)
     run = swept(

@@ -14,6 +14,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from petabatch.errors import ArgumentError, InputError, Problem
 from petabatch.network.possible_parts import AXES, Axis
 from petabatch.parallel.consistency import fingerprint
+from petabatch.regular_files import read_text
 from petabatch.spec.load import resolved
 from petabatch.spec.network import Network, Parallel
 from petabatch.version import __version__
@@ -100,7 +101,7 @@ def load(path: Path, network: Network, threads: int | None) -> Calibration:
     Raises InputError if the file is none, ArgumentError if it is of another network or number of threads.
     """
     try:
-        found = TypeAdapter(Calibration).validate_json(path.read_text(encoding="utf-8"))
+        found = TypeAdapter(Calibration).validate_json(read_text(path))
     except (OSError, UnicodeDecodeError, ValidationError) as error:
         raise _unusable(path, _reason(error)) from error
     if (version := found.machine.get("petabatch", __version__)) != __version__:

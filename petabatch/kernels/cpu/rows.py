@@ -130,7 +130,7 @@ def _text(form: Form) -> str:
     taken = iter(range(form.numbers))
     given = []
     for _, kind, length in form.parameters:
-        read = {"float": "real(n[{}])", "int": "int(n[{}])", "bool": "n[{}] != 0"}[kind]
+        read = {"float": "real(n[{}])", "double": "n[{}]", "int": "int(n[{}])", "bool": "n[{}] != 0"}[kind]
         several = [read.format(next(taken)) for _ in range(max(1, length))]
         given.append(f"({', '.join(several)},)" if length else several[0])
     if form.timed:

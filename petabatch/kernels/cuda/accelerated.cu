@@ -24,10 +24,12 @@ __device__ inline Pace pace(const Tally* tallies, double before, double age) {
     double moves = 0.0, turns = 0.0;
     for (int block = 0; block < BLOCKS; block++) moves += tallies[block].moves, turns += tallies[block].turns;
     const double change = before * before * turns;
-    const double k = before * (change > moves ? 0.5 : GROWTH);
-    if (change > BREAK * BREAK * moves) age = 1.0;
+    const bool broken = change > BREAK * BREAK * moves;
+    if (broken && age < 0.0 && moves > 0.0) return {before * sqrt(moves / change), -1.0, -1.0f};
+    const double k = before * (change > moves ? 0.5 : moves > 0.0 ? GROWTH : 1.0);
+    age = broken ? 1.0 : fabs(age);
     const double older = (1.0 + sqrt(1.0 + 4.0 * before / k * age * age)) / 2.0;
-    return {k, older, static_cast<float>((age - 1.0) / older)};
+    return {k, broken ? -older : older, static_cast<float>((age - 1.0) / older)};
 }
 
 // Return to thread 0 the sum over the threads of a block.
@@ -101,5 +103,5 @@ settle(const Tally* tallies, double* steps, double* ages, int slices, const int*
     for (int block = 0; block < BLOCKS; block++) uphill += mine[block].uphill;
     const Pace now = pace(mine, steps[slice], ages[slice]);
     steps[slice] = now.k;
-    ages[slice] = uphill > 0.0 ? 1.0 : now.older;
+    ages[slice] = uphill > 0.0 ? copysign(1.0, now.older) : now.older;
 }

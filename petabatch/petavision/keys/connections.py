@@ -56,7 +56,7 @@ _NORMALIZE = {
     "normalize_cutoff": number(0.0, "`normalize`: `cutoff`"),
     "symmetrizeWeights": flag(False, "not supported"),
 }
-_INIT = {
+INIT = {
     "weightInitType": text(REQUIRED, "`init`"),
     "initWeightsFile": text(None, "`init`: `path`"),
     "frameNumber": whole(0, "`init`: `frame`"),
@@ -85,6 +85,7 @@ _INIT = {
     "bowtieFlag": flag(False, "not supported"),
     "bowtieAngle": number(2 * math.pi, "not supported"),
 }
+"""Initial weights."""
 _PATCH = {
     "nxp": whole(1, "`patch`"),
     "nyp": whole(1, "`patch`"),
@@ -107,7 +108,9 @@ _LEARN = {
     "normalizeDw": flag(True, "`learn`: `average`"),
     "immediateWeightUpdate": flag(True, "`learn`: `delayed`"),
     "combine_dW_with_W_flag": flag(False, "not supported"),
-    "useMask": flag(False, "not supported"),
+    "useMask": flag(False, "a `mask` layer after the post layer, `learn`: `error`"),
+    "maskLayerName": text(None, "a connection to the channel `mask` of that layer"),
+    "maskFeatureIdx": whole(-1, "not supported"),
 }
 _MOMENTUM = {
     "momentumMethod": text(REQUIRED, "`learn`: `momentum`"),
@@ -117,7 +120,7 @@ _MOMENTUM = {
     "initPrev_dWFile": text("", "`learn`: `previous`"),
     "prev_dWFrameNumber": whole(0, "`learn`: `previous`"),
 }
-_HYPER = _DELIVERY | _RECORDED | _WEIGHTS | _LEARN | _INIT | _NORMALIZE
+_HYPER = _DELIVERY | _RECORDED | _WEIGHTS | _LEARN | INIT | _NORMALIZE
 CONNECTIONS: dict[str, Class] = {
     "HyPerConn": Class("connection", "conv", _HYPER),
     "MomentumConn": Class("connection", "conv", _HYPER | _MOMENTUM),

@@ -89,7 +89,9 @@ _INPUT = {
     "yFlipEnabled": flag(False, "`flip`"),
     "xFlipToggle": flag(False, "not supported"),
     "yFlipToggle": flag(False, "not supported"),
-    "randomSeed": number(123456789.0, "", "the random numbers are others: `run.seed`"),
+    "randomSeed": number(
+        123456789.0, "", "the random numbers are others: `run.seed`; `source.seed` where inputs differ"
+    ),
     "writeFrameToTimestamp": flag(True, ""),
     "echoFramePathnameFlag": flag(False, ""),
 }
@@ -181,6 +183,17 @@ LAYERS: dict[str, Class] = {
         "layer",
         "gaussian_noise",
         LAYER | {"mu": number(0.0, "`mean`"), "sigma": number(1.0, "`deviation`")},
+    ),
+    "NoiseLayer": Class(
+        "layer",
+        "gaussian_noise",
+        _PLAIN
+        | _ORIGINAL
+        | {
+            "mean": number(0.0, "`mean`"),
+            "stdDev": number(0.5, "`deviation`"),
+            "seed": number(None, "", "the random numbers are others: `run.seed`"),
+        },
     ),
     "LIF": Class("layer", "conductance_lif", LAYER | _LIF),
     "LIFGap": Class("layer", "conductance_lif", LAYER | _LIF),

@@ -1,5 +1,5 @@
 -- What PetaVision's module of this name offers to parameter files; a network that is printed is handed
--- to petabatch.
+-- to petabatch. A text that stands for it is what is written to files.
 
 local capture = ...
 local PVModule = {}
@@ -55,10 +55,9 @@ PVModule.batchSweep = sweep("BatchSweep")
 
 function PVModule.createParamsFileString(groups)
    wanted(groups, "table", "the network")
-   capture(groups)
-   return ""
+   return capture(copied(groups, {}))
 end
 
-PVModule.printConsole = PVModule.createParamsFileString
+function PVModule.printConsole(groups) io.write(PVModule.createParamsFileString(groups)) end
 
 return PVModule

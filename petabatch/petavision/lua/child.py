@@ -21,7 +21,12 @@ _MOST = 1 << 20
 """Groups, parameters and values of arrays."""
 _LONGEST = 1 << 24
 """Characters of the answer, as of a parameter file."""
+_TOLD = 100
+"""Variables and commands that are told of."""
 _MODULE = re.compile(r"\w+(?:\.\w+)*", re.ASCII)
+
+_WRITTEN = re.compile("\x01(\\d+)\x01")
+"""What stands for a network in a file that is written."""
 
 
 class Wrong(Exception):
@@ -44,55 +49,91 @@ def main() -> None:
         max_memory=MEGABYTES << 20,
         unpack_returned_tuples=True,
     )
+    said: dict[str, Any] = {}
+    told: Any = None
     try:
         sandbox = runtime.compile(given["sandbox"])
-        run = sandbox(
-            _reader(Path(given["folder"])),
-            runtime.table_from(given["variables"]),
+        run, told = sandbox(
+            _reader(Path(given["folder"]), Path(given["root"])),
+            runtime.table_from({_bytes(name): _bytes(value) for name, value in given["variables"].items()}),
+            runtime.table_from([_bytes(one) for one in given["arguments"]]),
             runtime.table_from(given["modules"]),
         )
-        printed, names = run(given["text"], given["name"])
-        answer = json.dumps({"groups": _groups(printed, names, lua.lua_type)})
-        if len(answer) > _LONGEST:
+        printed, names, files = run(_bytes(given["text"]), _bytes(given["name"]))
+        said["networks"] = _networks(printed, names, files, lua.lua_type)
+        if len(json.dumps(said)) > _LONGEST:
             raise Wrong("this network is too large to be one of PetaVision")
-    except (lua.LuaError, MemoryError, RecursionError, Wrong) as error:
-        said = (
+    except Exception as error:
+        what = (
             f"the file needs more than {MEGABYTES} MB of memory"
             if isinstance(error, MemoryError)
-            else str(error)
+            else _text(str(error))
         )
-        answer = json.dumps({"error": said[:2000] or type(error).__name__})
-    sys.stdout.write(answer)
+        said = {"error": what[:2000] or type(error).__name__}
+    if told is not None:
+        said |= {
+            key: [_text(one)[:200] for one in told[key].values()][:_TOLD]
+            for key in ("variables", "commands", "printed")
+        }
+        said["argument"] = told["argument"]
+    sys.stdout.write(json.dumps(said))
 
 
 def _nothing(owner: object, name: object, setting: bool) -> object:
     raise AttributeError("no attribute of Python is within reach")
 
 
-def _reader(folder: Path) -> Any:
-    """Return the function that reads a module: (text, None), or (None, message); it never raises."""
+def _reader(folder: Path, root: Path) -> Any:
+    """Return the function that reads a module or file below `root`: (text, None), or (None, message).
 
-    def read(name: object) -> tuple[str | None, str | None]:
-        if not isinstance(name, str) or not _MODULE.fullmatch(name):
-            return None, f"{name!r} is no name of a module"
-        file = folder / f"{name.replace('.', '/')}.lua"
+    It never raises.
+    """
+
+    def read(name: object, is_path: bool) -> tuple[str | None, str | None]:
+        if not isinstance(name, str) or not (is_path or _MODULE.fullmatch(name)):
+            return None, f"{_shown(name)} is no name of a module"
+        what = f"the {'file' if is_path else 'module'} {_text(name)}"
+        path = _text(name) if is_path else f"{name.replace('.', '/')}.lua"
         try:
-            inside = file.resolve().is_relative_to(folder.resolve())
-            return (file.read_bytes().decode("latin-1"), None) if inside else (None, f"{file} is elsewhere")
-        except OSError as error:
-            return None, f"the module {name} cannot be read: {error.strerror}: {file}"
+            places = [place / path for place in (root, folder)[:: 1 if is_path else -1]]
+            file = next((place for place in places if place.exists()), places[0])
+            if not file.resolve().is_relative_to(root.resolve()):
+                return None, _bytes(f"{file} is elsewhere: --root FOLDER is what is read")
+            if file.exists() and not file.is_file():
+                return None, _bytes(f"{what} cannot be read: it is no regular file: {file}")
+            return file.read_bytes().decode("latin-1"), None
+        except Exception as error:  # as well of loops of links, and of files larger than the memory
+            why = (isinstance(error, OSError) and error.strerror) or type(error).__name__
+            return None, _bytes(f"{what} cannot be read: {why}: {path if is_path else places[0]}")
 
     return read
 
 
-def _groups(printed: Any, names: Any, kind: Any) -> list[Any]:
-    """Return name, class and parameters of each group."""
-    if printed is None:
-        found = [value for value in names.values() if _network(value, kind)]
-        if len(found) != 1:
-            what = "several networks" if found else "no network"
+def _networks(printed: Any, names: Any, files: Any, kind: Any) -> list[dict[str, Any]]:
+    """Return the networks that are written to files, or else the one that is printed, or global.
+
+    Each has the name of its file, and its groups, or the text that is no network of PVModule.
+    """
+    found: list[dict[str, Any]] = []
+    for _, file in _items(files):
+        name, text = file[1], file[2]
+        if match := _WRITTEN.search(text):
+            found.append({"file": _text(name), "groups": _groups(printed[int(match[1])], kind)})
+        elif name.endswith((".params", ".pv")):
+            found.append({"file": _text(name), "text": _text(text)})
+    if found:
+        return found
+    networks = [value for _, value in _items(printed)]
+    if not networks:
+        networks = [value for value in names.values() if _network(value, kind)]
+        if len(networks) != 1:
+            what = "several networks" if networks else "no network"
             raise Wrong(f"the file prints {what}: PVModule.printConsole(groups) is what petabatch reads")
-        (printed,) = found
+    return [{"file": "", "groups": _groups(networks[-1], kind)}]
+
+
+def _groups(printed: Any, kind: Any) -> list[Any]:
+    """Return name, class and parameters of each group."""
     groups = []
     for name, group in _items(printed):
         if not isinstance(name, str) or kind(group) != "table":
@@ -101,7 +142,7 @@ def _groups(printed: Any, names: Any, kind: Any) -> list[Any]:
         if not isinstance(keyword, str):
             raise Wrong(f"the group {_shown(name)} has no groupType")
         entries = [(key, _value(value, kind, name, key)) for key, value in _items(group)]
-        groups.append([_text(name), _text(keyword), entries])
+        groups.append([name, _text(keyword), entries])
     return groups
 
 
@@ -140,7 +181,13 @@ def _value(value: Any, kind: Any, name: object, key: object, inside: bool = Fals
 
 
 def _text(value: Any) -> Any:
+    """Return a value of Lua, of a text what its bytes say in UTF-8."""
     return value.encode("latin-1").decode("utf-8", "replace") if isinstance(value, str) else value
+
+
+def _bytes(text: str) -> str:
+    """Return a text as Lua has it: a character for each byte of its UTF-8."""
+    return text.encode("utf-8", "replace").decode("latin-1")
 
 
 def _shown(value: object) -> str:

@@ -7,16 +7,14 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from petabatch.errors import ParamsError, Problem
-from petabatch.petavision.grammar import Entry, Group, ParamsFile, Place, problem
-
-Environment = Mapping[str, str]
-"""What `os.getenv` of a file returns."""
+from petabatch.petavision.grammar import Entry, Group, ParamsFile, Place, parse, problem
 
 SECONDS = 10
 """Processor time of a file."""
@@ -26,30 +24,52 @@ _SWEEP = re.compile(r'"([^"]*)":(\w+)')
 _NAMED = re.compile(r'"([^"\n]*)"|\b(\w+)\s*=\s*\{')
 """Where a group may be named: in quotes, or as the field of a table."""
 _PLACE = re.compile(r"(?:.*?):(\d+): (.*)", re.DOTALL)
+_ARGUMENTS = "--arg VALUE gives the arguments of a file: it asks for arg[{}]"
 _HERE = Path(__file__).parent
 
 
-def parse_lua(text: str, file: Path, variables: Environment) -> ParamsFile:
+@dataclass(frozen=True)
+class Environment:
+    """What a file in Lua is executed with."""
+
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """What `os.getenv` returns."""
+    arguments: Sequence[str] = ()
+    """`arg[1]`, `arg[2]`, ..."""
+    root: Path | None = None
+    """The folder from which modules and files are read; by default that of the file."""
+
+
+def parse_lua(text: str, file: Path, given: Environment) -> list[ParamsFile]:
     """Return the groups of the network that a file in Lua prints by PetaVision's `PVModule`.
 
-    It is executed in a process of its own, without access to files but those that it requires from its own
-    folder, and with limits of processor time and memory. Places are those where a group is first named.
-    Raises ParamsError for errors of the file.
+    Of a file that writes parameter files, these are returned, one after the other; nothing is written. It is
+    executed in a process of its own, without access to files but Lua files below `root`, and with limits of
+    processor time and memory. Places are those where a group is first named. Raises ParamsError for errors of
+    the file.
     """
     if find_spec("lupa") is None:
         hint = "pip install 'petabatch[petavision]', or `lua FILE.lua > FILE.params`"
         raise ParamsError([Problem("", "files in Lua need the package lupa", hint=hint)], str(file))
-    answer = _executed(text, file, variables)
+    answer = _executed(text, file, given)
     if (wrong := answer.get("error")) is not None:
-        raise _error(wrong, file, variables)
+        raise _error(wrong, file, answer)
+    notes = tuple(f"os.execute does nothing here: {command}" for command in answer.get("commands", ()))
+    found = []
+    for one in answer["networks"]:
+        network = parse(one["text"], str(file)) if "text" in one else _network(one["groups"], text, file)
+        found.append(replace(network, notes=notes, written=one["file"]))
+    return found
+
+
+def _network(found: list[Any], text: str, file: Path) -> ParamsFile:
+    """Return the groups of a network; places are those where a group is first named in the text."""
     groups: dict[str, Group] = {}
     sweeps: dict[tuple[str, str], tuple[Entry, ...]] = {}
     places = _places(text)
     last = len(places), Place(1, 1)
     # Lua's tables have no order: groups come in that in which the file first names them.
-    for name, keyword, entries in sorted(
-        answer["groups"], key=lambda one: (places.get(one[0], last)[0], one[0])
-    ):
+    for name, keyword, entries in sorted(found, key=lambda one: (places.get(one[0], last)[0], one[0])):
         place = places.get(name, last)[1]
         values = [(key, _entry(value, place, name, file)) for key, value in entries if key != "groupType"]
         if keyword in ("ParameterSweep", "BatchSweep"):
@@ -64,14 +84,16 @@ def parse_lua(text: str, file: Path, variables: Environment) -> ParamsFile:
     return ParamsFile(str(file), groups, sweeps)
 
 
-def _executed(text: str, file: Path, variables: Environment) -> Any:
+def _executed(text: str, file: Path, given: Environment) -> Any:
     request = {
         "sandbox": _source("sandbox"),
         "modules": {"PVModule": _source("PVModule")},
         "folder": str(file.parent.absolute()),
+        "root": str((given.root or file.parent).absolute()),
         "name": file.name,
-        "text": text.encode("utf-8", "replace").decode("latin-1"),
-        "variables": dict(variables),
+        "text": text,
+        "variables": dict(given.variables),
+        "arguments": list(given.arguments),
         "seconds": SECONDS,
     }
     if not (file.parent / "PVSubnets.lua").exists():
@@ -97,16 +119,24 @@ def _source(module: str) -> str:
     return (_HERE / f"{module}.lua").read_text(encoding="latin-1")
 
 
-def _error(message: str, file: Path, variables: Environment) -> ParamsError:
+def _error(message: str, file: Path, answer: Mapping[str, Any]) -> ParamsError:
     """Return the error of a file, with its line where it is one of this file."""
     message = message.partition("\nstack traceback")[0]
     match = _PLACE.fullmatch(message)
     line = int(match[1]) if match and message.startswith(f"{file.name}:") else None
     text = match[2] if match and line is not None else message
     hint = ""
-    if "nil value" in text and not variables:
-        hint = "os.getenv returns what --env NAME=VALUE gives, nil for others"
-    return ParamsError([Problem("", text, hint=hint, line=line)], str(file))
+    if "nil value" in text or "got nil" in text:
+        if variables := list(dict.fromkeys(answer.get("variables", ()))):
+            hint = f"--env NAME=VALUE gives what os.getenv returns: {', '.join(variables[:5])}"
+        elif answer.get("argument"):
+            hint = _ARGUMENTS.format(answer["argument"])
+        elif match := re.search(r"call a nil value \(\w+ '(\w+)'\)", text):
+            hint = f"there is no function {match[1]} for files in Lua here"
+    elif "prints no network" in text:
+        hint = _ARGUMENTS.format(answer["argument"]) if answer.get("argument") else ""
+        hint += "".join(f"\n              it printed: {one}" for one in answer.get("printed", ()))
+    return ParamsError([Problem("", text, hint=hint.strip(), line=line)], str(file))
 
 
 def _places(text: str) -> dict[str, tuple[int, Place]]:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from petabatch.errors import InputError
 from petabatch.plotting.activity import spikes
 from petabatch.plotting.figures import Page, pyplot
 from petabatch.plotting.kinds import draw_function, reason_against
@@ -42,7 +43,8 @@ def drawings(run: Results) -> list[Drawing]:
     kinds = tuple(kind for kind in kinds if not reason_against(kind, run))
     if "raster" in kinds and all(spikes(series) for series in find_traces(run)):
         kinds = tuple(kind for kind in kinds if kind != "traces")  # of spikes, that are in the raster
-    return [_drawn(kind, draw_function(kind)(run, **options.get(kind, {}))) for kind in kinds]
+    found = (_drawing(kind, run, options.get(kind, {})) for kind in kinds)
+    return [drawing for drawing in found if drawing is not None]
 
 
 def _liveliest(run: Results) -> int:
@@ -63,6 +65,14 @@ def network(run: Results) -> Drawing:
         alternative=f"Drawing of the network: layers {names}",
         csv=network_as_csv(params["layers"], params["connections"]),
     )
+
+
+def _drawing(kind: str, run: Results, options: dict[str, Any]) -> Drawing | None:
+    """Return a figure; None where its numbers leave nothing to draw, as those of a layer that is silent."""
+    try:
+        return _drawn(kind, draw_function(kind)(run, **options))
+    except InputError:
+        return None
 
 
 def _drawn(name: str, figure: Any) -> Drawing:

@@ -110,6 +110,10 @@ class Connection(Part):
         """Return its synapses, in steps of `dt`; of connections whose wiring has `synapses`."""
         raise NotImplementedError(f"connections of type {self.type} have no synapses")
 
+    def expected(self, ends: Ends) -> float:
+        """Return about how many synapses a slice has; nothing is drawn, and it takes no longer for many."""
+        raise NotImplementedError(f"connections of type {self.type} have no synapses")
+
     def room(self, ends: Ends, dt: float) -> tuple[int, int]:
         """Return how many synapses a slice has at most, and the longest delay in steps; nothing is drawn."""
         raise NotImplementedError(f"connections of type {self.type} have no synapses")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Protocol
 
 import numpy as np
@@ -123,8 +123,10 @@ class Layer(Part):
     """Delay of updates and resets, in steps; with `every = "display"`, -1 is the last step of each
     display."""
     reset: Schedule = NEVER
-    """Reset schedule: the variables are set to their initial values in the first step of each such period.
-    The activity of the previous step, which connections may still deliver, is not reset."""
+    """Reset schedule: the variables are set to their initial values in the first step of each such period in
+    which the layer is updated; where that is none of its updates (`every`), the reset is not made, and
+    `check` says how often it is. The activity of the previous step, which connections may still deliver, is
+    not reset. Resets by films (`order.reset`) are made at the next update."""
     start: dict[str, Annotated[Initial, OneOf(Initial)]] = Field(default_factory=dict)
     """State variables in step 0, by name, initialised as weights are: `start = { V = { type = "uniform",
     high = 0.1, per_slice = true } }`; the activity `A` of layers without a potential. Other variables start,
@@ -194,6 +196,15 @@ class Layer(Part):
         return False
 
     @property
+    def constants(self) -> Collection[str]:
+        """Names of its parameters, which are variables where each unit has its own, and no step changes."""
+        return ()
+
+    def without_slice(self, batch: int) -> int:
+        """Return how many of its numbers are those of slices that a batch does not have."""
+        return 0
+
+    @property
     def unused(self) -> Mapping[str, str]:
         """The keys that are given and have no effect, each with the circumstance."""
         return {}
@@ -209,6 +220,26 @@ class Layer(Part):
         `curvature` is L, the largest eigenvalue of how the layer's activity reduces its own drive.
         """
         return None
+
+    def leaks(self, dt: float) -> Mapping[str, float]:
+        """Return the factors by which a step multiplies what is left of variables that decay, by variable.
+
+        Those that the update rounds to the precision of the run: `check` says what that makes of slow ones.
+        """
+        return {}
+
+    def remedy(self, variable: str) -> str:
+        """Return the hint where a variable of the layer, or its activity `A`, is no longer finite."""
+        return self.diverges
+
+    def after_reset(
+        self, state: Mapping[str, np.ndarray], activity: np.ndarray, step: int, dt: float
+    ) -> Mapping[str, np.ndarray]:
+        """Return the variables that the next step begins with another value of, where units spiked in `step`.
+
+        Whether they are finite is judged of these values. By default a layer has reset its units already.
+        """
+        return {}
 
     def remarks(self, dt: float) -> Sequence[str]:
         """Return what `check` says of its dynamics, a line each."""
@@ -301,8 +332,11 @@ class Layer(Part):
         """
         update_by_row(self, ctx, state, drive, previous, activity)
 
-    def prepare(self, state: Mapping[str, Array], activity: Array) -> None:
-        """Set the initial state (step 0) in place; by default variables keep their declared values."""
+    def prepare(self, state: Mapping[str, Array], activity: Array, dt: float) -> None:
+        """Set the initial state (step 0) in place; by default variables keep their declared values.
+
+        `dt` is the time step of these slices.
+        """
 
 
 class Controller(Protocol):

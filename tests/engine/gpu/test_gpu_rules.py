@@ -90,27 +90,33 @@ class Plain(EmulatedGpu):
 @emulated
 @pytest.mark.parametrize("signed", [False, True])
 def test_fista_of_many_blocks_a_slice_agrees_with_its_layer(signed: bool) -> None:
-    lanes, p, rng = 2, plain(13, 11, 61, 3, 1, 1), np.random.default_rng(0)
+    lanes, p, rng = 3, plain(13, 11, 61, 3, 1, 1), np.random.default_rng(0)
     assert p.positions * p.features > 4 * 2048
     layer = FISTA(shape=(13, 11, 61), threshold=0.4, signed=signed, step=0.05)
     shape = (lanes, 13, 11, 61)
     state = {
         "A_before": rng.standard_normal(shape).astype("f4"),
         "drive_before": rng.standard_normal(shape).astype("f4"),
-        "step": np.array([0.05, 0.4]),
-        "age": np.array([1.5, 3.0]),
+        "step": np.array([0.05, 0.4, 0.05]),
+        "age": np.array([1.5, 3.0, 1.5]),
     }
     A = rng.standard_normal(shape).astype("f4")
+    A[2] = state["A_before"][2]
+    ages = []
     mine = {name: array.copy() for name, array in state.items()} | {"A": A.copy()}
     rest = Accelerated(Plain(), p, source.cell_constants(layer.compiled_rule().cell(ACCELERATED), 1.0), lanes)
-    for step, reach in enumerate((0.1, 3.0, 0.1)):
-        # Once the drive turns so far that the step is halved or the momentum restarts.
+    for step, reach in enumerate((0.1, 300.0, 3e5, 0.1)):
+        # Twice the drive turns too far: the step is halved and the momentum restarts, then it goes back.
         drive = (mine["drive_before"] + reach * rng.standard_normal(shape)).astype("f4")
+        if step == 0:  # at rest, a step does not grow
+            drive[2] = mine["drive_before"][2]
         units = Units(mine["A"], mine["A_before"], mine["drive_before"])
         rest.run(drive.copy(), units, (mine["step"], mine["age"]), SliceNumbers(np, lanes, False))
         layer.update(StepContext(step, 1.0, tuple(range(lanes)), 0, np, 9), state, [drive], A.copy(), A)
         for name, values in {**state, "A": A}.items():
             np.testing.assert_allclose(mine[name], values, rtol=1e-5, atol=1e-5, err_msg=name)
+        ages.append(state["age"].copy())
+    np.testing.assert_array_equal(np.sign(ages), [[1, 1, 1], [-1, -1, -1], [-1, -1, -1], [1, 1, 1]])
 
 
 def test_fista_pinned_to_the_display_kernel_is_refused() -> None:

@@ -63,6 +63,11 @@ def test_what_synapses_carry_is_that_of_the_cpu(keys: dict[str, Any]) -> None:
     assert engine.backend.device.captured > 0
 
 
+@pytest.mark.parametrize("keys", [{}, DELAYS, {**DELAYS, "per_slice": True}], ids=["", "delays", "per slice"])
+def test_no_synapses_carry_nothing(keys: dict[str, Any]) -> None:
+    assert_agree(network(probability=0.0, **keys), EmulatedGpu())
+
+
 @pytest.mark.parametrize("mode", ["extra_shared", "shared", "non_shared", "extra_non_shared"])
 def test_each_mode_agrees(mode: WeightMode) -> None:
     assert_agree(network(mode, **DELAYS, probability=0.2 if "non" in mode else 1.0), EmulatedGpu())

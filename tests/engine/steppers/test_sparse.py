@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal
 
+import h5py
 import numpy as np
 import pytest
 from scipy import sparse
 
+import petabatch
 from petabatch import in_memory
 from petabatch.connections import Identity, Sparse
 from petabatch.connections.coordinates import read_coordinates
@@ -138,6 +140,40 @@ def wrong(**keys: Any) -> str:
     return str(error.value)
 
 
+@pytest.mark.parametrize("kernel", ["auto", "array"])
+@pytest.mark.parametrize("delays", [None, 0.2])
+def test_a_random_network_without_synapses_is_one_without_the_connection(kernel: str, delays: Any) -> None:
+    mode = "non_shared"
+    empty = joined(probability=0.0, delays=delays, mode=mode)
+    alone = network(empty, kernel=kernel)
+    without = alone.model_copy(update={"connections": {"see": alone.connections["see"]}})
+    found, expected = final(alone), final(without)
+    assert found["connections/sparse/targets"].shape == (1, 0)
+    np.testing.assert_array_equal(found["layers/post/A"], expected["layers/post/A"])
+    # In a sweep of connectivity it is the control; all points have room for the most synapses.
+    sweep = Sweep(connections={"sparse": {"probability": [0.0, 0.3, 0.0]}})
+    swept = final(alone.model_copy(update={"sweep": sweep}))["layers/post/A"]
+    some = final(network(joined(delays=delays, mode=mode), kernel=kernel))["layers/post/A"]
+    assert some.any()
+    for point, own in enumerate((found["layers/post/A"], some, found["layers/post/A"])):
+        np.testing.assert_array_equal(swept[2 * point : 2 * point + 2], own)
+
+
+def test_a_run_without_synapses_is_resumed(tmp_path: Path) -> None:
+    units = Neurons(shape=(1, 2, 2), equations="dv/dt = 2 - v", spike="v > 1", reset="v = 0")
+    nothing = Sparse(pre="n", post="n", target="v", probability=0.0, delays=0.2, init=DRAWN)
+    given = Network(run=Run(steps=12, dt=0.1), layers={"n": units}, connections={"c": nothing})
+    petabatch.run(given, out=tmp_path / "whole", quiet=True)
+    part = given.model_copy(update={"run": given.run.model_copy(update={"steps": 5})})
+    petabatch.run(part, out=tmp_path / "part", quiet=True)
+    start = given.run.model_copy(update={"start_from": str(tmp_path / "part")})
+    petabatch.run(given.model_copy(update={"run": start}), out=tmp_path / "again", quiet=True)
+    whole, again = (petabatch.Simulator.from_run(tmp_path / name).save() for name in ("whole", "again"))
+    assert whole.step == again.step == 12
+    for key, array in whole.arrays.items():
+        np.testing.assert_array_equal(again.arrays[key], array)
+
+
 def test_mistakes_are_explained(tmp_path: Path) -> None:
     assert "it is not clear which synapses there are" in wrong(in_degree=3)
     assert "the weights of the synapses are missing" in wrong(init=None)
@@ -148,15 +184,17 @@ def test_mistakes_are_explained(tmp_path: Path) -> None:
     file = tmp_path / "other.npz"
     sparse.save_npz(file, sparse.eye_array(60).tocsr())
     assert "connections.sparse.path" in wrong(probability=None, path=str(file))
-    assert "found:    [60, 60], last row 59, last column 59" in wrong(probability=None, path=str(file))
+    assert "found:    shape [60, 60], rows 0 to 59, columns 0 to 59" in wrong(
+        probability=None, path=str(file)
+    )
     np.savez(file, numbers=np.ones(3))
     assert "this is no sparse matrix" in wrong(probability=None, path=str(file))
     sparse.save_npz(file, sparse.dia_array(np.eye(60, 84)))
     assert "this is no sparse matrix" in wrong(probability=None, path=str(file))
     file.write_bytes(file.read_bytes()[:100])
-    assert "this matrix cannot be read" in wrong(probability=None, path=str(file))
+    assert "this file cannot be read" in wrong(probability=None, path=str(file))
     np.savez(file, row=np.array([0, 60], np.uint32), col=[1, 2], data=[1.0, 2.0])
-    assert "last row 60" in wrong(probability=None, path=str(file))
+    assert "found:    rows 0 to 60, columns 1 to 2\n" in wrong(probability=None, path=str(file))
     np.savez(file, row=[0, 1], col=[1, 2], data=[1.0, np.nan])
     assert "some weights are missing or not finite" in wrong(probability=None, path=str(file))
 
@@ -184,6 +222,55 @@ def test_an_archive_of_other_arrays_is_no_sparse_matrix(tmp_path: Path, odd: str
     np.savez(tmp_path / "odd.npz", **ODD[odd])
     with pytest.raises(InputError, match=r"odd\.npz: this is no sparse matrix"):
         read_coordinates(str(tmp_path / "odd.npz"), 4, 5)
+
+
+MATRIX = {"row": [0, 1], "col": [1, 2], "data": [1.0, 2.0]}
+COMPRESSED = {
+    "indices": [1, 2],
+    "indptr": [0, 1, 2, 2, 2],
+    "data": [1.0, 2.0],
+    "shape": [4, 5],
+    "format": "csr",
+}
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        (MATRIX | {"delays": [0.1, 0.2]}, r"delays(.|\n)*did you mean delay\?"),
+        (COMPRESSED | {"delay": [0.1, 0.2]}, "no use for one of its arrays(.|\n)*found: +delay"),
+        (MATRIX | {"w": [3.0, 4.0]}, "two arrays of the same numbers(.|\n)*found: +data"),
+    ],
+)
+def test_an_array_that_would_not_be_read_is_refused(tmp_path: Path, arrays: Any, message: str) -> None:
+    np.savez(tmp_path / "odd.npz", **arrays)
+    with pytest.raises(InputError, match=message):
+        read_coordinates(str(tmp_path / "odd.npz"), 4, 5)
+    read = {name: array for name, array in arrays.items() if name not in ("delays", "delay", "w")}
+    np.savez(tmp_path / "even.npz", **read)
+    assert read_coordinates(str(tmp_path / "even.npz"), 4, 5).weights.tolist() == [1, 2]
+
+
+def test_a_file_of_another_kind_is_named_with_what_makes_a_matrix_of_it(tmp_path: Path) -> None:
+    np.savetxt(tmp_path / "a.csv", [[0, 1, 1.0]], delimiter=",")
+    np.save(tmp_path / "a.npy", np.eye(3))
+    (tmp_path / "a.mtx").write_text("%%MatrixMarket matrix coordinate real general\n1 1 1\n1 1 2.0\n")
+    (tmp_path / "a.npz").write_bytes(b"\x80\x04 a pickle")
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["a"] = np.eye(3)
+    for name, found, hint in (
+        ("a.csv", "a text file", "numpy.loadtxt"),
+        ("a.npy", "a .npy file", "scipy.sparse.save_npz"),
+        ("a.mtx", "a file of Matrix Market", "scipy.io.mmread"),
+        ("a.h5", "an HDF5 file", "numpy.savez"),
+        ("a.npz", "another format", ""),
+    ):
+        with pytest.raises(
+            InputError, match=rf"{name}: this is not a .npz file\n    found:    {found}"
+        ) as raised:
+            read_coordinates(str(tmp_path / name), 3, 3)
+        assert hint in str(raised.value)
+        assert "pickle" not in str(raised.value)
 
 
 def test_a_damaged_matrix_is_an_error_or_another_matrix(tmp_path: Path) -> None:

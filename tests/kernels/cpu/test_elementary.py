@@ -101,6 +101,29 @@ def test_powers_are_within_two_units_in_the_last_place() -> None:
         np.testing.assert_array_equal(np.signbit(found[signs]), np.signbit(exact[signs]))
 
 
+def test_remainders_are_exact() -> None:
+    rng, x = np.random.default_rng(2), numbers()
+    special = np.array([*SPECIAL, 0.1, 2.5, 16777215, 1e20])
+    grid = [values.ravel() for values in np.meshgrid(special, special)]
+    whole = rng.integers(1, 2**24, x.size) * np.float32(0.1)
+    for a, b in ((x, rng.permutation(x)), (x, np.full_like(x, 0.1)), (whole, np.full_like(x, 0.1)), grid):
+        a, b = a.astype(np.float32), b.astype(np.float32)
+        with np.errstate(all="ignore"):
+            exact = np.fmod(a, b)
+        found = applied("fmod", a, b)
+        np.testing.assert_array_equal(found, exact)
+        signs = ~np.isnan(exact)
+        np.testing.assert_array_equal(np.signbit(found[signs]), np.signbit(exact[signs]))
+
+
+def test_second_arguments_of_float64_are_not_rounded() -> None:
+    x = np.array([-2.0, -2.0, 3.0, 9e6], "f")
+    y = np.array([16777217.5, 3.0, 1 / 3, 0.3])
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(applied("pow", x, y), np.power(x.astype(float), y).astype("f"), rtol=1e-6)
+    np.testing.assert_array_equal(applied("fmod", x, y), np.fmod(x.astype(float), y).astype("f"))
+
+
 def test_large_angles_give_no_number() -> None:
     for name in ("sin", "cos", "tan"):
         assert np.isnan(applied(name, np.array([1e16, -1e30], np.float32))).all()
@@ -119,7 +142,7 @@ import numpy as np
 from kernels.cpu.test_elementary import NAMES, applied, numbers
 x = numbers()
 print([crc32(applied(n, x).tobytes()) for n in (*NAMES, "logistic")])
-print([crc32(applied("pow", x, x[::-1].copy()).tobytes())])
+print([crc32(applied(n, x, x[::-1].copy()).tobytes()) for n in ("pow", "fmod")])
 """
 
 

@@ -18,7 +18,8 @@ from petabatch.kernels.rows import Form
 from support.gpu_emulation import COMPILER, NO_COMPILER, EmulatedGpu
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason=NO_COMPILER)
-PAIRS = np.array(list(product((np.nan, -np.inf, -0.7, -0.0, 0.0, 0.5, 2.0, np.inf), repeat=2)), "f").T
+NUMBERS = (np.nan, -np.inf, -0.7, -0.0, 0.0, 0.1, 0.5, 2.0, 9e6, np.inf)
+PAIRS = np.array(list(product(NUMBERS, repeat=2)), "f").T
 A_AND_B = [row.reshape(1, 1, 1, -1) for row in PAIRS]
 """Two inputs of one slice: each pair of these numbers."""
 
@@ -113,10 +114,20 @@ def sign(p: Any, state: Any, drive: Any, draws: Any, A: Any) -> None:
         A[i] = np.sign(drive[0][i])
 
 
+def remainder(p: Any, state: Any, drive: Any, draws: Any, A: Any) -> None:
+    for i in range(len(A)):
+        A[i] = drive[0][i] % drive[1][i]
+
+
+def quotient(p: Any, state: Any, drive: Any, draws: Any, A: Any) -> None:
+    for i in range(len(A)):
+        A[i] = drive[0][i] // drive[1][i]
+
+
 @pytest.mark.sampled(2)
-@pytest.mark.parametrize("row", [smaller, larger, between, minimum, maximum, sign])
+@pytest.mark.parametrize("row", [smaller, larger, between, minimum, maximum, sign, remainder, quotient])
 def test_functions_of_rows_keep_what_is_no_number_as_compiled_rows_do(row: Callable[..., None]) -> None:
     expected = np.zeros_like(PAIRS[0])
-    numba.njit(row)(0, 0, tuple(PAIRS), 0, expected)
+    numba.njit(error_model="numpy")(row)(0, 0, tuple(PAIRS), 0, expected)
     found = on_device(row_body(row, Form((), (), 2, ()), "float"), [])
     np.testing.assert_array_equal(found.reshape(-1), expected)

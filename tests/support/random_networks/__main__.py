@@ -1,11 +1,13 @@
 """The campaign of random networks from the command line; it prints what is wrong, and the coverage matrix.
 
     python tests/support/random_networks --networks 1000 --seconds 4000 [--explain 600] [--folder FOLDER]
+    python tests/support/random_networks --splits 200 --seconds 1000 [--folder FOLDER]
 
 It ends after so many networks or seconds, and goes on from there when it is started again with its folder.
 Networks of which something is wrong are kept there, and the exit code is then 1; `pairs.csv` lists all pairs,
 and why some have not been drawn: what `check` refuses, with its message, and what has changed no bit. The
-short form is `tests/engine/test_random_networks.py`.
+short form is `tests/engine/test_random_networks.py`. With `--splits`, so many networks whose slices ranks
+share are compared with one rank, some of them on real ranks.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from support.random_networks.campaign import Campaign
 from support.random_networks.matrix import missing, table, totals, write
 from support.random_networks.pairs import WHERE
+from support.random_networks.splitting import Splits
 from support.random_networks.values import NOT_DRAWN
 
 EVERY, PROOFS = 20, 10
@@ -55,10 +58,16 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--folder", type=Path)
     parser.add_argument("--explain", type=float, default=0, help="seconds in which `check` is asked of pairs")
+    parser.add_argument("--splits", type=int, default=0)
     asked = parser.parse_args()
     warnings.simplefilter("ignore")
     folder = asked.folder or Path(tempfile.mkdtemp())
     folder.mkdir(parents=True, exist_ok=True)
+    if asked.splits:
+        splits = Splits(folder, asked.seed)
+        wrong = list(splits.go(asked.splits, time.monotonic() + asked.seconds))
+        print(*wrong, f"{dict(splits.counts)}, {len(wrong)} differences", sep="\n")
+        return bool(wrong)
     kept = folder / "campaign.pickle"
     campaign = pickle.loads(kept.read_bytes()) if kept.exists() else Campaign(folder, asked.seed)
     begin, wrong = time.monotonic(), 0

@@ -30,6 +30,7 @@ from petabatch.spec.over_time import OverTime
 from petabatch.weight_mode import over_slices
 from petabatch.weights import normalisers
 from support.pools import pooled
+from support.random_networks.failing import points_that_fail
 from support.random_networks.runs import Arrays, Steps, run, unobserved, with_run
 from support.random_runs import on_ranks
 
@@ -123,6 +124,7 @@ def constant_course(network: Network, seen: Steps, rng: np.random.Generator) -> 
 
 INVARIANTS = (
     ranks_and_threads, resumed, not_observed, in_calls, in_a_pool, with_values_of_one, constant_course,
+    points_that_fail,
 )  # fmt: skip
 
 

@@ -21,24 +21,28 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 
-from petabatch.kernels.cpu.elementary import angles, exponentials
+from petabatch.kernels.cpu.elementary import angles, exponentials, remainders
 from petabatch.kernels.cpu.elementary.numbers import OPTIONS
 
 
 def _of_both(single: Any, double: Callable[..., float]) -> Callable[..., float]:
     """Return the function that compiled code replaces by the one of its precision."""
-    if double is math.pow:
+    if double in (math.pow, np.fmod):
 
-        def power(x: float, y: float) -> float:
-            return math.pow(x, y)
+        def of_numbers(x: float, y: float) -> float:
+            return double(x, y)
 
-        @overload(power, strict=False, jit_options=OPTIONS)
+        @overload(of_numbers, strict=False, jit_options=OPTIONS)
         def of_two(x: Any, y: Any) -> Any:
-            if isinstance(x, types.Float) and x.bitwidth == 32:
-                return lambda x, y: single(x, np.float32(y))
-            return lambda x, y: math.pow(x, y)
+            if not isinstance(x, types.Float) or x.bitwidth != 32:
+                return lambda x, y: double(x, y)
+            if isinstance(y, types.Float) and y.bitwidth == 64:  # a number as 2.0, or one that is no float32
+                return lambda x, y: (
+                    single(x, np.float32(y)) if np.float32(y) == y else np.float32(double(np.float64(x), y))
+                )
+            return lambda x, y: single(x, np.float32(y))
 
-        return power
+        return of_numbers
 
     def function(x: float) -> float:
         return double(x)
@@ -64,5 +68,6 @@ vars(MATH).update(
         "tan": _of_both(angles.tan, math.tan),
         "sinh": _of_both(exponentials.sinh, math.sinh), "cosh": _of_both(exponentials.cosh, math.cosh),
         "atan": _of_both(angles.atan, math.atan), "pow": _of_both(exponentials.pow, math.pow),
+        "fmod": _of_both(remainders.fmod, np.fmod),  # numba has none of `math`
     }
 )  # fmt: skip

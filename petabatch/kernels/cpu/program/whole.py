@@ -87,7 +87,7 @@ def fista(
     momentum = np.float32(momentum)
     uphill = accelerate(drive, A, A_before, drive_before, some, momentum, k, cell_of(numbers))
     uphill, _ = over_tiles(link, uphill, 0.0)
-    age[0] = 1.0 if uphill > 0 else older
+    age[0] = math.copysign(1.0, older) if uphill > 0 else older
 
 
 @njit(nogil=True, error_model="numpy")

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from petabatch.kernels.cuda.units.division import quotient, remainder
 from petabatch.kernels.cuda.units.functions import FUNCTIONS
 from petabatch.kernels.cuda.units.values import (
     JOINED,
@@ -201,11 +202,14 @@ class Expressions:
             kind = "d" if kind in "bi" else kind
         x, y = cast(a, kind), cast(b, kind)
         if isinstance(operator, ast.FloorDiv | ast.Mod):
-            floor = "floorf" if kind == "f" else "floor"
-            whole = f"{floor}(({x}) / ({y}))" if kind in "fd" else f"(long long)floor((double)({x}) / ({y}))"
-            return Value(
-                f"({whole})" if isinstance(operator, ast.FloorDiv) else f"({x} - {y} * {whole})", kind
-            )
+            whole = isinstance(operator, ast.FloorDiv)
+            if kind in "fd":
+                helper = quotient if whole else remainder
+                return Value(
+                    cast(self._call_other(helper, [Value(x, kind), Value(y, kind)], self), kind), kind
+                )
+            text = f"(long long)floor((double)({x}) / ({y}))"
+            return Value(f"({text})" if whole else f"({x} - {y} * {text})", kind)
         sign = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}.get(type(operator), "")
         return Value(f"({x} {sign} {y})", kind) if sign else self.refuse("an operator without form on a GPU")
 

@@ -35,6 +35,6 @@ def row_body(function: Callable[..., None], form: Form, real: str) -> Body:
 
 
 def _number(place: int, what: str, real: str) -> Value:
-    kind = {"float": real, "int": "i", "bool": "b"}[what]
+    kind = {"float": real, "double": "d", "int": "i", "bool": "b"}[what]
     text = f"n[{place}]"
     return Value(f"({text} != 0)" if kind == "b" else f"(({TYPES[kind]}){text})", kind)

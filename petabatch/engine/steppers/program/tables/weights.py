@@ -11,7 +11,7 @@ def with_margin_as_units(p: Patches) -> Patches:
     """Return the geometry in which units beyond the edge count as units."""
     if not (p.y.margin or p.x.margin):
         return p
-    y, x = (Axis(a.units, a.fine, a.stride, a.size, lead=-a.margin * a.stride) for a in (p.y, p.x))
+    y, x = (Axis(a.units, a.fine, a.stride, a.size, lead=a.lead - a.margin * a.stride) for a in (p.y, p.x))
     return replace(p, y=y, x=x)
 
 
