@@ -25,7 +25,7 @@ from petabatch.parallel.comm import Comm
 from petabatch.parallel.watchdog import Watch
 from petabatch.progress import Progress
 from petabatch.spec.duration import seconds
-from petabatch.spec.load import Loaded, resolved
+from petabatch.spec.load import Loaded
 from petabatch.stop_signals import StopFlag
 from petabatch.storage.checkpoint import save_checkpoint
 from petabatch.storage.claim import Claim
@@ -33,8 +33,7 @@ from petabatch.storage.compact import compact
 from petabatch.storage.description import Status, recorded_provenance
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.index import PAUSE, write_index
-from petabatch.storage.inputs import summary
-from petabatch.storage.provenance import collect
+from petabatch.storage.provenance import of_run
 from petabatch.storage.segment import write_segment
 
 
@@ -65,17 +64,8 @@ class RunSession:
         before = recorded_provenance(directory) or {}
         self._shown = self._certified = 0
         """Displays of this rank so far, and how many of them came to the gap of `run.until`."""
-        self.provenance = collect(
-            params_text=before.get("params_given") or directory.params_text,
-            params=resolved(loaded.network),
-            seed=loaded.network.run.seed,
-            hosts=comm.hosts,
-            ranks=comm.size,
-            devices=comm.gather(engine.backend.name) or (),
-            started=before.get("started"),
-            overrides=before.get("overrides") or list(loaded.location.overrides.values()),
-        )
-        self.provenance["inputs"] = summary(directory)
+        devices = comm.gather(engine.backend.name) or ()
+        self.provenance = of_run(loaded, comm, devices, directory=directory, before=before)
         self._spent_before = {"all": before.get("seconds", 0.0), **before.get("times", {})}
         self._timed_before = before.get("timed_steps", 0)
         self._waited_before = dict(comm.waited)
@@ -179,7 +169,7 @@ class RunSession:
     @contextmanager
     def _writing(self) -> Iterator[None]:
         engine = self.engine
-        with engine.clock.measure("files"), engine.blocking_io, self.claim.writing():
+        with engine.stopwatch.measure("files"), engine.blocking_io, self.claim.writing():
             yield
 
     def _times(self) -> dict[str, float]:

@@ -45,7 +45,7 @@ class Evaluation(Hook):
         A slice that fails here has failed, where slices stop alone.
         """
         engine = self._engine
-        with engine.clock.measure("evaluation"), engine.blocking_io:
+        with engine.stopwatch.measure("evaluation"), engine.blocking_io:
             self._code()
         failed = self._coder.failures.items()
         engine.fail({number: Failure(f"evaluate: {one.why}", step) for number, one in failed})

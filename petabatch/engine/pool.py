@@ -157,7 +157,7 @@ class Pool:
         done: SimpleQueue[Sequence[Made] | BaseException],
     ) -> None:
         """Advance slices in a slot, until there are no more."""
-        clock = self._engine.lanes[slot.start].clock
+        clock = self._engine.lanes[slot.start].stopwatch
         while True:
             try:
                 with clock.measure(WAITING):
@@ -234,7 +234,7 @@ class Pool:
             state = engine.state.seated(here, slices)
             state.clear()
             Start(state, engine.features, tag=slot.start).fill_slices(images)
-            lanes.append(engine.lane(here, slices, engine.lanes[place].clock))
+            lanes.append(engine.lane(here, slices, engine.lanes[place].stopwatch))
         engine.backend.seated()
         group = Group(lanes)
         columns = [one.of(group.lanes) for one in engine.recorder.take(plan.length) if one.stream.batched]

@@ -17,13 +17,14 @@ from petabatch.engine.state import check_whole
 from petabatch.logs import shown
 from petabatch.network import lazy_codes
 from petabatch.network.slices import coordinates
+from petabatch.parallel.comm import Serial
 from petabatch.simulator.agreement import all_ranks_raise
 from petabatch.simulator.records import Records
 from petabatch.simulator.saved import Saved
 from petabatch.simulator.undo import Undo
-from petabatch.spec.load import Loaded, resolved
+from petabatch.spec.load import Loaded
 from petabatch.storage.description import Description, Status
-from petabatch.storage.provenance import collect
+from petabatch.storage.provenance import of_run
 from petabatch.variable import Array
 
 _ENDLESS = 2**62
@@ -191,13 +192,7 @@ class Running:
 
         def description() -> Description:
             network = loaded.network
-            about = collect(
-                params_text=loaded.text,
-                params=resolved(network),
-                seed=network.run.seed,
-                devices=[device],
-                overrides=list(loaded.location.overrides.values()),
-            )
+            about = of_run(loaded, Serial(), [device])
             differing = tuple(replace(one, values=one.values[mine]) for one in coordinates(network, recorded))
             return Description(streams, about, batch, status, files, differing)
 

@@ -24,9 +24,8 @@ from petabatch.storage.description import Status, recorded_provenance
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.files import POINTS
 from petabatch.storage.index import PAUSE
-from petabatch.storage.inputs import summary
 from petabatch.storage.points import PointsFile, PointsFiles, PointsWriter, new_name
-from petabatch.storage.provenance import collect, other_software
+from petabatch.storage.provenance import of_run, other_software
 from petabatch.waves.checkpoints import WaveCheckpoints, left_under_way
 from petabatch.waves.chunk import Chunk
 from petabatch.waves.compute import Wave
@@ -287,18 +286,8 @@ def provenance(
     began: datetime | None = None,
 ) -> dict[str, Any]:
     """Return what is recorded of the run, without its durations; `began` is the start of this process."""
-    found = collect(
-        params_text=before.get("params_given") or directory.params_text,
-        params=resolved(loaded.network),
-        seed=loaded.network.run.seed,
-        hosts=comm.hosts,
-        ranks=comm.size,
-        devices=["GPU" if loaded.network.run.device == "gpu" else "CPU"],
-        started=before.get("started"),
-        began=began,
-        overrides=before.get("overrides") or list(loaded.location.overrides.values()),
-    )
-    return {**found, "inputs": summary(directory)}
+    devices = ["GPU" if loaded.network.run.device == "gpu" else "CPU"]
+    return of_run(loaded, comm, devices, directory=directory, before=before, began=began)
 
 
 def same_network(directory: RunDirectory, there: Loaded, here: Loaded) -> None:
