@@ -144,15 +144,17 @@ class RunSession:
 
     def _is_finite(self) -> bool:
         """Return whether all is finite that a checkpoint holds, on all ranks; raises as `checkpoint` does."""
-        step, found = self.engine.step, None
+        step, mine = self.engine.step, ""
         try:
             self.engine.state.assert_finite(step)
         except NonFiniteError as error:
             if self.engine.plan.judges(step):
                 raise
-            found = error
-            log.warning("no checkpoint is written at step %d: %s", step, str(error).partition("\n")[0])
-        return not self.comm.any(found is not None)
+            mine = str(error).partition("\n")[0]
+        said: str = self.comm.broadcast(next(filter(None, self.comm.gather(mine) or ()), ""))
+        if said and self.comm.rank == 0:  # others log errors alone
+            log.warning("no checkpoint is written at step %d: %s", step, said)
+        return not said
 
     def index(self, status: Status, until: int | None = None) -> None:
         """Rewrite run.h5; called on rank 0 only."""

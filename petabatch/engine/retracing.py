@@ -10,6 +10,9 @@ from petabatch.engine.lane import Lane
 from petabatch.engine.last_finite import LastFinite
 from petabatch.errors import NonFiniteError
 
+_TIMES = 10
+"""Of a stride as a multiple of the next one: calls take longer than the steps of small networks."""
+
 
 def error_of_its_step(
     lane: Lane, last: int, repeat: Callable[[int, int], None], watch: Watch
@@ -17,29 +20,30 @@ def error_of_its_step(
     """Return the error of the first step since which a slice is not finite up to `last`; None if unknown.
 
     `repeat` makes steps of the lane again: those since its state was kept, in strides of which the last sound
-    one is looked for, then those of the next stride one by one. The state is void after it: the slice stops.
+    one is looked for, then those of the next stride in shorter ones, down to single steps. The state is void
+    after it: the slice stops.
     """
     kept = LastFinite(lane.arrays)
-    first = kept.traced
-    if not 0 <= first < last:
+    sound, end = kept.traced, last
+    if not 0 <= sound < end:
         return None
     kept.rewind()
-    if _error(watch, first) is not None:
+    if _error(watch, sound) is not None:
         return None
-    stride, sound, state = math.isqrt(last - first), first, kept.state
-    lane.resume(first)
-    for step in range(first, last, stride):
-        stop = min(step + stride, last)
-        repeat(step, stop)
-        if _error(watch, stop) is None:
-            sound, state = stop, kept.state
-    kept.set(state)
-    lane.resume(sound)
-    found: NonFiniteError | None = None
-    for step in range(sound + 1, min(sound + stride, last) + 1):
-        repeat(step - 1, step)
-        error = _error(watch, step)
-        found = None if error is None else found or error
+    state = kept.state
+    stride = _TIMES ** int(math.log(end - sound, _TIMES))
+    while stride:
+        found = None
+        lane.resume(sound)
+        for step in range(sound, end, stride):
+            stop = min(step + stride, end)
+            repeat(step, stop)
+            if (error := _error(watch, stop)) is None:
+                sound, state, found = stop, kept.state, None
+            else:
+                found = found or error
+        end, stride = min(sound + stride, end), stride // _TIMES
+        kept.set(state)
     return found
 
 

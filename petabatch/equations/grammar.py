@@ -263,7 +263,8 @@ class _Reader:
         if node.id in CALLED:
             raise self._error("this function has no arguments", node, f"{node.id}(...)")
         expected = ", ".join((*self.known, *CONSTANTS))
-        hint = did_you_mean(node.id, self.known) or "numbers are given in `parameters`, inputs in `currents`"
+        named = [one for one in self.known if one not in ("t", "dt")]  # nobody means them by tau
+        hint = did_you_mean(node.id, named) or "numbers are given in `parameters`, inputs in `currents`"
         self.undefined.append(self._error("this name is not defined", node, expected, hint))
         return Name(node.id)
 

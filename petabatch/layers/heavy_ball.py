@@ -21,9 +21,9 @@ class HeavyBall(LCA):
     The LCA with heavy-ball momentum (Polyak 1964). The fixed point V = drive + A does not depend on beta, so
     the code converges to that of the LCA: with the soft threshold, the solution of the LASSO. This does not
     hold for other momentum rules such as PetaVision's (`momentum_lca`). It begins without momentum: V_before
-    starts at V, unless `start` has values for it. Potentials may overshoot on their
-    way, so use it for the optimum rather than for the dynamics. Stable for k < 2 (1 + beta) / L, with L the
-    largest eigenvalue of dictionary^T dictionary.
+    starts at V, unless `start` has values for it. Potentials may overshoot on their way, so use it for the
+    optimum rather than for the dynamics. Stable for k < 2 (1 + beta) / L, with L the largest eigenvalue of
+    dictionary^T dictionary.
     """
 
     graph_safe: ClassVar[bool] = True

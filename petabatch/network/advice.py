@@ -15,7 +15,7 @@ from petabatch.network.evaluation import NAME as EVALUATE
 from petabatch.network.gpu_costs import gpu_costs
 from petabatch.network.graph import Graph
 from petabatch.network.idle import consequences, too_short, unneeded, without_effect
-from petabatch.network.plan import Plan
+from petabatch.network.plan import MOST_PLANS, Plan
 from petabatch.network.silence import Silence
 from petabatch.network.slices import sliced
 from petabatch.spec.network import Network
@@ -77,18 +77,27 @@ def _all_zero(connection: str, arrays: Mapping[str, Array]) -> bool:
     return weights is not None and weights.size > 0 and not weights.any()
 
 
-def _penalties(network: Network) -> Iterator[str]:
-    """Yield the probes whose penalty is not the one that their code minimises; of slices that differ, one.
+def _different(network: Network) -> Iterator[tuple[str, Network]]:
+    """Yield the networks of slices, with the words that name them; one without words where all are alike.
 
-    None where values change over time.
+    Of very many slices, those of some and the last; none where values change over time.
     """
     if network.over_time:
         return
-    named: set[str] = set()
     differ = bool(network.slices) or network.sweep is not None
-    for number in range(network.batch if differ else 1):
-        among = f" in slice {number}" if differ else ""
-        for name, note in _penalties_of(sliced(network, number)):
+    if not differ:
+        yield "", sliced(network, 0)
+        return
+    last = network.batch - 1
+    for number in (*range(0, last, -(-network.batch // MOST_PLANS)), last):
+        yield f" in slice {number}", sliced(network, number)
+
+
+def _penalties(network: Network) -> Iterator[str]:
+    """Yield the probes whose penalty is not the one that their code minimises; of slices that differ, one."""
+    named: set[str] = set()
+    for among, own in _different(network):
+        for name, note in _penalties_of(own):
             if name not in named:
                 named.add(name)
                 yield f"probes.{name}: its penalty is not the one that {note}{among}"
@@ -123,14 +132,12 @@ def _rounded_decays(network: Network) -> Iterator[str]:
 
     A factor near 1 is rounded to a multiple of 6e-8, and so its distance from 1, which is dt / tau.
     """
-    if network.run.precision != "float32" or network.over_time:
+    if network.run.precision != "float32":
         return
     named: set[tuple[str, str]] = set()
-    differ = bool(network.slices) or network.sweep is not None
-    for number in range(network.batch if differ else 1):
-        among = f" in slice {number}" if differ else ""
-        for name, layer in sliced(network, number).layers.items():
-            for variable, kept in layer.leaks(network.run.dt).items():
+    for among, own in _different(network):
+        for name, layer in own.layers.items():
+            for variable, kept in layer.leaks(own.run.dt).items():
                 rounded = float(np.float32(kept))
                 if (name, variable) in named or not 0 < 1 - kept < _SLOW:
                     continue

@@ -24,7 +24,7 @@ def init(draft: Draft, part: Part, pre: Part, post: Part) -> Table:
         part.read |= INIT.keys()
         return {"type": "file", "path": checkpoint}
     if draft.files.checkpoint is not None:
-        part.differs(f"{draft.files.checkpoint} has no {part.name}_W.pvp: it starts from weightInitType")
+        part.differs(f"{draft.files.checkpoint} has no {part.title}_W.pvp: it starts from weightInitType")
     file = part.optional_text("initWeightsFile")
     if file is not None:
         return {"type": "file", "path": draft.files.named(file), "frame": part.whole("frameNumber")}

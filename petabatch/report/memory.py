@@ -113,8 +113,9 @@ def _kernel(plan: Plan, name: str) -> int:
 
 def _weights(plan: Plan) -> int:
     """Return the bytes by which making and updating weights needs more than the state."""
-    synapses = (16 * len(one.targets) for one in plan.graph.synapses.values())
-    return max(*(24 * _kernel(plan, name) for name in plan.graph.weighted), *synapses, 0, 0)
+    patches = [24 * _kernel(plan, name) for name in plan.graph.weighted]
+    synapses = [16 * len(one.targets) for one in plan.graph.synapses.values()]
+    return max(patches + synapses, default=0)
 
 
 def estimate(plan: Plan, slices: int, threads: int) -> int:

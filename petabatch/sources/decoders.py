@@ -74,15 +74,16 @@ class Film:
 
 
 def _seen(path: str, all_frames: bool) -> tuple[int, int]:
-    """Return the quarter turns, counterclockwise, by which frames are upright, and how many there are.
+    """Return the quarter turns, counterclockwise, by which frames are upright, and how many were decoded.
 
-    1 unless all are decoded to count them. A film of which none can be decoded is not turned.
+    These are all frames of the film, to count them, or the first alone. A film of which none can be decoded
+    is not turned.
     """
     with _av().open(path) as container, suppress(*(() if all_frames else errors())):
         frames = container.decode(container.streams.video[0])
         if (first := next(frames, None)) is not None:
             turns = round(getattr(first, "rotation", 0) / 90) % 4
-            return turns, 1 + sum(1 for _ in frames if all_frames)
+            return turns, 1 + (sum(1 for _ in frames) if all_frames else 0)
     return 0, 0
 
 

@@ -12,7 +12,7 @@ from petabatch.regular_files import open_regular
 from petabatch.sources.files import open_npy, unreadable
 from petabatch.sources.over_files import errors_of, over_files
 from petabatch.sources.pixels import MOST_PIXELS, largest, too_large
-from petabatch.sources.png import png_shape
+from petabatch.sources.png import has_chunk, png_shape
 
 EXPECTED = "a complete PNG, JPEG or other image file, or a .npy file of one image"
 GREY_MODES = {"1", "L", "LA", "I", "I;16", "I;16L", "I;16B", "F"}
@@ -127,8 +127,8 @@ def _complete_png(path: str, most: int) -> tuple[int, int, int] | None:
             file, marker = opened.fileno(), _END_MARKERS["PNG"]
             head = os.pread(file, _END, 0)
             whole = marker in head if len(head) < _END else _ends_with(file, marker)
-            plain = whole and b"eXIf" not in head and not _ends_with(file, b"eXIf")
-            return png_shape(head, most) if plain else None
+            shape = png_shape(head, most) if whole else None
+            return None if shape is not None and has_chunk(file, b"eXIf") else shape
     except (OSError, ValueError):
         return None
 

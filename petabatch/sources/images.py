@@ -20,8 +20,8 @@ class Images(View):
     type: Literal["images"] = "images"
     files: Files
     """A file, a folder, a pattern such as `pictures/**/*.png`, a `.txt` file that lists one of these per
-    line, or an array of these. The files of a folder or pattern are sorted by name,
-    `frame_2` before `frame_10`."""
+    line, or an array of these. The files of a folder or pattern are sorted by name, `frame_2` before
+    `frame_10`."""
 
     def paths(self) -> list[str]:
         """Return the files; raises InputError if there are none."""

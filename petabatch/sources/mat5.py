@@ -16,12 +16,19 @@ from itertools import islice
 
 import numpy as np
 
-from petabatch.sources.files import MOST_BYTES, decompressed_too_large, mapped, unreadable, variable
+from petabatch.sources.files import (
+    HDF5,
+    MOST_BYTES,
+    decompressed_too_large,
+    kind_of,
+    mapped,
+    unreadable,
+    variable,
+)
 from petabatch.sources.shared import shared_handle
 
 _HEADER, _TAG = 128, 8
 """Bytes before the first variable; bytes of type and length of an element."""
-_HDF5 = b"\x89HDF\r\n\x1a\n"
 _MATRIX, _COMPRESSED = 14, 15
 _STORED = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8", 12: "i8", 13: "u8"}
 """Types of numbers in elements."""
@@ -45,10 +52,9 @@ def open_mat5(path: str, name: str | None) -> np.ndarray:
         content = mapped(path).data
         order = {b"IM": "<", b"MI": ">"}.get(bytes(content[126:_HEADER]))
         if order is None:
-            hdf5 = bytes(content[: len(_HDF5)]) == _HDF5
             raise ValueError(
                 "it is HDF5 without MATLAB's header: give it a name that ends in .h5"
-                if hdf5
+                if kind_of(path) == HDF5
                 else "it is of another version"
             )
         found = [_variable(one, order) for one in _elements(content[_HEADER:], order)]

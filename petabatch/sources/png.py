@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 import zlib
 
@@ -34,3 +35,13 @@ def png_shape(head: bytes, most: int = MOST_PIXELS) -> tuple[int, int, int] | No
             return None
         at = end + 4
     return rows, columns, channels
+
+
+def has_chunk(file: int, kind: bytes) -> bool:
+    """Return whether an open PNG file has a chunk of a kind, before or behind its pixels."""
+    at = len(_SIGNATURE)
+    while len(head := os.pread(file, 8, at)) == 8 and head[4:] != b"IEND":
+        if head[4:] == kind:
+            return True
+        at += 12 + int.from_bytes(head[:4], "big")
+    return False

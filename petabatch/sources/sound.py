@@ -35,8 +35,7 @@ class Sound(View):
     type: Literal["sound"] = "sound"
     files: Files
     """A file, a folder, a pattern such as `speech/*.wav`, a `.txt` file that lists one of these per line, or
-    an array of these. The files of a folder or pattern are sorted by name,
-    `frame_2` before `frame_10`."""
+    an array of these. The files of a folder or pattern are sorted by name, `frame_2` before `frame_10`."""
 
     def paths(self) -> Sequence[str]:
         """Return the files; raises InputError if there are none."""

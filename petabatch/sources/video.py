@@ -27,8 +27,7 @@ class Video(View):
     type: Literal["video"] = "video"
     files: Files
     """A file, a folder, a pattern such as `films/*.mp4`, a `.txt` file that lists one of these per line, or
-    an array of these. The files of a folder or pattern are sorted by name,
-    `frame_2` before `frame_10`."""
+    an array of these. The files of a folder or pattern are sorted by name, `frame_2` before `frame_10`."""
     order: AnOrder = Field(default_factory=Movie)
     """Order of the films; see the types of order."""
 

@@ -31,6 +31,7 @@ from petabatch.storage.checkpoint import checkpoint_steps
 from petabatch.storage.directory import RunDirectory
 from support.gpu_emulation import EmulatedGpu
 from support.gpu_runs import simulate
+from support.mpirun import mpirun
 from support.networks import flush, images, lca_network
 from support.rank_threads import on_threads
 
@@ -285,6 +286,21 @@ def test_a_run_that_is_stopped_is_resumed_from_the_checkpoint_before(
         assert again.status == "done"
 
 
+@pytest.mark.mpi
+def test_a_checkpoint_that_another_rank_prevents_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "net.toml"
+    file.write_text(
+        '[run]\nsteps = 20\nbatch = 2\n[layers.n]\ntype = "neurons"\nshape = [1, 1, 1]\n'
+        'equations = "dm/dt = 1/(t-k)"\nparameters = { k = 99.0 }\n[slices]\n'
+        '"layers.n.parameters.k" = [99.0, 7.0]\n[checkpoint]\nevery = "5 steps"\n'
+    )
+    done = mpirun(2, "-m", "petabatch", "run", file, "--out", tmp_path / "run", "--mpi", "--quiet")
+    assert done.returncode == 1
+    assert "no checkpoint is written at step 10: m of layer n of slice 1 is no longer finite" in done.stderr
+    assert "m of layer n of slice 1 is no longer finite at step 8\n" in done.stderr
+    assert checkpoint_steps(RunDirectory.open(tmp_path / "run")) == [0, 5]
+
+
 @pytest.mark.usefixtures("_often")
 @pytest.mark.parametrize(
     "how",
@@ -299,6 +315,14 @@ def test_the_step_in_which_it_began_is_named(how: dict[str, Any]) -> None:
         make(net)
     assert ended.value.step == AT_5[1]
     assert "divides by what may become 0" in str(ended.value)
+
+
+@pytest.mark.usefixtures("_often")
+@pytest.mark.parametrize("began", [1, 2, 10, 11, 12, 20, 21, 99, 100, 101, 110, 111, 198, 211])
+def test_it_is_found_wherever_it_is_in_the_strides_in_which_it_is_looked_for(began: int) -> None:
+    with pytest.raises(NonFiniteError) as ended:
+        in_memory.run(one(f"dm/dt = 1/(t-{began - 1})", 212))
+    assert ended.value.step == began
 
 
 @pytest.mark.usefixtures("_often")

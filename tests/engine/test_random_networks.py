@@ -18,6 +18,7 @@ from petabatch.sources import ImageArray, Noise
 from petabatch.spec.network import Network, Run
 from petabatch.spec.schedule import NEVER, Every
 from petabatch.weights import Gabor, Unchanged, Uniform
+from support.random_networks import tally
 from support.random_networks.acting import Acting
 from support.random_networks.aiming import Aimed
 from support.random_networks.campaign import STEPPERS, Campaign
@@ -214,3 +215,17 @@ def test_networks_around_a_pair_alone_say_whether_check_accepts_it(tmp_path: Pat
     assert reason == "refused: this layer cannot be reset to the other"
     reason = campaign.coverage.reason(where, ("Movie.at_end=hold", "Movie.end=longest"))
     assert reason == "refused: films that do not end have no shortest and no longest"
+
+
+def test_the_pairs_of_campaigns_add_up(tmp_path: Path) -> None:
+    """Pairs of words that there are no more, as of a key with another name, are left out."""
+    where: Where = "in one part"
+    others = sorted(possible()["in one part"])
+    campaigns = [Coverage(STEPPERS) for _ in range(2)]
+    for coverage, pairs in zip(campaigns, (others[:5], others[3:9]), strict=True):
+        coverage.drawn["array"][where] |= set(pairs)
+    campaigns[0].drawn["dense"][where].add(("Layer.gone", "layer lost"))
+    file = tmp_path / "tally.npz"
+    told = [next(tally.add(coverage, file)) for coverage in campaigns]
+    assert [line.rpartition(", ")[2] for line in told] == ["5 of them new", "4 of them new"]
+    assert tally.read(file)[where] == set(others[:9])

@@ -101,6 +101,7 @@ def test_all_names_that_are_not_defined_are_told_at_once() -> None:
     first = found.value
     assert {one.found for one in (first, *first.others)} == {"I", "tau", "sigma", "a", "tauw"}
     assert all("not defined" in str(one) for one in (first, *first.others))
+    assert all("in `parameters`" in one.hint for one in (first, *first.others) if "tau" in one.found)
     with pytest.raises(EquationError, match="not defined"):
         read_equations("dv/dt = (1 if foo else 2) * v", ())
 

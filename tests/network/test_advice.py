@@ -43,6 +43,7 @@ from petabatch.sources import ImageArray
 from petabatch.spec.network import Evaluate, LayerOutput, Network, Output, Run
 from petabatch.spec.parts import STEP, Connection, Layer
 from petabatch.spec.schedule import Every
+from petabatch.spec.sweep import Sweep
 from petabatch.weights import L2 as Unit
 from petabatch.weights import Constant as Start
 from petabatch.weights.random import Constant as ConstantWeights
@@ -317,6 +318,9 @@ def test_of_slices_that_differ_the_first_slow_one_is_told() -> None:
     )
     (found,) = (note for note in notes(net) if "time constant" in note)
     assert "of V in slice 2, 1e+06 steps, " in found
+    steps = Sweep(run={"dt": [1.0, 1e-4]})
+    (found,) = (note for note in notes(chain(layers["layer"], sweep=steps)) if "time constant" in note)
+    assert "of V in slice 1, 1e+06 steps, " in found
 
 
 def test_the_error_of_a_time_constant_is_the_one_that_is_told() -> None:

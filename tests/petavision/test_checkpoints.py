@@ -51,6 +51,22 @@ def test_a_network_starts_from_a_checkpoint_of_its_run(tmp_path: Path) -> None:
     assert "I_FrameNumbers.bin cannot be read: Is a directory" in said
 
 
+def test_files_of_a_checkpoint_have_the_names_of_petavision(tmp_path: Path) -> None:
+    """Also of groups that have other names in petabatch."""
+    place = checkpoint(tmp_path)
+    file = net(tmp_path, False)
+    ends = 'preLayerName = "C"; postLayerName = "O"'
+    file.write_text(file.read_text().replace('"CToO" = {', f'"C to O" = {{ {ends};'))
+    (place / "CToO_W.pvp").rename(place / "C to O_W.pvp")
+    (one,) = read(file, tmp_path, checkpoint=place)
+    (tmp_path / "net.toml").write_text(one.text)
+    found = states(petabatch.load(tmp_path / "net.toml").network)
+    np.testing.assert_array_equal(found["connections/C_to_O/weights"][0, 0], WEIGHTS)
+    (place / "C to O_W.pvp").unlink()
+    (one,) = read(file, tmp_path, checkpoint=place)
+    assert "has no C to O_W.pvp: it starts from" in " ".join(one.text.replace("#", " ").split())
+
+
 @pytest.mark.parametrize("learns", [False, True])
 def test_weights_of_a_checkpoint_are_not_normalised_again(learns: bool, tmp_path: Path) -> None:
     """Those that are not shared have counted in the norm what is cut at the edge, and 0 in the file."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -49,6 +51,20 @@ def test_a_photograph_of_a_camera_held_upright_has_more_rows_than_columns(tmp_pa
     exif[0x112] = 6
     Image.fromarray(np.repeat(np.repeat(PIXELS, 8, 0), 8, 1)).save(tmp_path / "a.jpg", exif=exif)
     assert list(Images(files=str(tmp_path / "a.jpg")).gallery().shapes) == [(64, 48, 3)]
+
+
+def test_an_orientation_behind_the_pixels_is_found_wherever_it_is(tmp_path: Path) -> None:
+    exif = Image.Exif()
+    exif[0x112], exif[0x10E] = 6, "a description " * 1000
+    file = tmp_path / "a.png"
+    Image.fromarray(np.random.default_rng(0).integers(0, 256, (80, 60, 3)).astype(np.uint8)).save(file)
+    stored, kind = file.read_bytes(), b"eXIf" + exif.tobytes().removeprefix(b"Exif\0\0")
+    chunk = struct.pack(">I", len(kind) - 4) + kind + struct.pack(">I", zlib.crc32(kind))
+    end = stored.index(b"IEND") - 4
+    file.write_bytes(stored[:end] + chunk + stored[end:])
+    gallery = Images(files=str(file)).gallery()
+    assert list(gallery.shapes) == [(60, 80, 3)]
+    assert gallery.read(0, slice(None), slice(None)).shape == (60, 80, 3)
 
 
 @pytest.mark.parametrize("most", [1023, 4095, 65535])

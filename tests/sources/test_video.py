@@ -5,6 +5,7 @@ from __future__ import annotations
 import resource
 import struct
 import sys
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Literal
@@ -346,3 +347,33 @@ def test_films_of_a_camera_that_was_turned_are_shown_upright(
     read = Video(files=str(tmp_path / "a.mp4"), crop="top_left").open(shape, 1, 1)
     for number in (0, 31, 5):
         assert np.array_equal(read(0, number), show(np.rot90(frames[number], turns)))
+
+
+def test_a_film_is_opened_without_decoding_more_than_its_first_frame(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    film(tmp_path / "a.mp4", "mpeg4", pixels="yuv420p")
+    decode, decoded = av.container.InputContainer.decode, []
+
+    class Counting:
+        def __init__(self, container: Any) -> None:
+            self._container = container
+
+        def __enter__(self) -> Counting:
+            return self
+
+        def __exit__(self, *error: object) -> None:
+            self._container.close()
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._container, name)
+
+        def decode(self, stream: Any) -> Iterator[Any]:
+            for frame in decode(self._container, stream):
+                decoded.append(frame.pts)
+                yield frame
+
+    opened = av.open
+    monkeypatch.setattr(av, "open", lambda path: Counting(opened(path)))
+    assert len(decoders.Film(str(tmp_path / "a.mp4")).times) > 1
+    assert len(decoded) == 1

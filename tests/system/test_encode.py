@@ -80,7 +80,7 @@ def test_what_takes_too_many_steps_says_how_far_it_got() -> None:
     assert (found.gap > 1e-6).all()
 
 
-def test_the_hint_of_numbers_that_are_not_finite_is_for_the_dictionary(
+def test_the_hint_of_numbers_that_are_not_finite_is_for_images_and_dictionaries(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def diverge(sim: petabatch.Simulator, quiet: bool) -> None:
@@ -88,7 +88,7 @@ def test_the_hint_of_numbers_that_are_not_finite_is_for_the_dictionary(
 
     monkeypatch.setattr(petabatch.Simulator, "run", diverge)
     rng = np.random.default_rng(0)
-    with pytest.raises(NonFiniteError, match=r"hint:     .*divide the dictionary") as error:
+    with pytest.raises(InputError, match=r"hint:     scale the images, or the dictionary") as error:
         petabatch.encode(rng.normal(size=(1, 8, 8)), rng.normal(size=(4, 4, 4)), 0.1, stride=2)
     assert "run.dt" not in str(error.value)
 

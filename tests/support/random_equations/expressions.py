@@ -60,8 +60,8 @@ OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
     ast.Or: np.logical_or, ast.Not: np.logical_not, ast.USub: np.negative, ast.IfExp: np.where,
 }  # fmt: skip
 _OTHERWISE: dict[Callable[..., Any], Callable[..., Any]] = {
-    **dict.fromkeys((np.sin, np.cos, np.tan), lambda x: (x.dtype == np.float32) & (abs(x) > 9e14)),
-    _power: lambda x, y: np.isneginf(x) & (y == 0.5),
+    **dict.fromkeys((np.sin, np.cos, np.tan), lambda real, x: (real == np.float32) & (abs(x) > 9e14)),
+    _power: lambda real, x, y: np.isneginf(x) & (y == 0.5),
 }
 """Where functions are no numbers in some kernels, and numbers in others."""
 _EXACT = {np.negative, np.where, np.abs, np.sign, np.floor, np.ceil, np.minimum, np.maximum, np.remainder}
@@ -158,7 +158,7 @@ class Expressions:
             by = 2.0 if function is not _power else 2 + np.abs(np.clip(arrays[1], -64, 64))
             error = by * np.finfo(found.dtype).eps * self.rng.uniform(-1, 1, found.shape)
             found = (found * (1 + error)).astype(found.dtype)
-            for chosen in (where(*arrays) for of, where in _OTHERWISE.items() if function is of):
+            for chosen in (where(self.real, *arrays) for of, where in _OTHERWISE.items() if function is of):
                 found = np.where(
                     chosen & (self.rng.random(found.shape) < 0.5), found.dtype.type(np.nan), found
                 )

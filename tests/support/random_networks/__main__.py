@@ -1,13 +1,14 @@
 """The campaign of random networks from the command line; it prints what is wrong, and the coverage matrix.
 
-    python tests/support/random_networks --networks 1000 --seconds 4000 [--explain 600] [--folder FOLDER]
+    python tests/support/random_networks --networks 1000 --seconds 4000 [--folder F] [--add] [--explain 600]
     python tests/support/random_networks --splits 200 --seconds 1000 [--folder FOLDER]
 
 It ends after so many networks or seconds, and goes on from there when it is started again with its folder.
 Networks of which something is wrong are kept there, and the exit code is then 1; `pairs.csv` lists all pairs,
 and why some have not been drawn: what `check` refuses, with its message, and what has changed no bit. The
-short form is `tests/engine/test_random_networks.py`. With `--splits`, so many networks whose slices ranks
-share are compared with one rank, some of them on real ranks.
+short form is `tests/engine/test_random_networks.py`. With `--add`, the pairs are added to those that
+campaigns before have drawn, in `tests/data/pairs_drawn.npz`. With `--splits`, so many networks whose slices
+ranks share are compared with one rank, some of them on real ranks.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
+from support.random_networks import tally
 from support.random_networks.campaign import Campaign
 from support.random_networks.matrix import missing, table, totals, write
 from support.random_networks.pairs import WHERE
@@ -59,6 +61,7 @@ def main() -> int:
     parser.add_argument("--folder", type=Path)
     parser.add_argument("--explain", type=float, default=0, help="seconds in which `check` is asked of pairs")
     parser.add_argument("--splits", type=int, default=0)
+    parser.add_argument("--add", action="store_true", help="add the pairs to the tally of the repository")
     asked = parser.parse_args()
     warnings.simplefilter("ignore")
     folder = asked.folder or Path(tempfile.mkdtemp())
@@ -88,6 +91,8 @@ def main() -> int:
     kept.write_bytes(pickle.dumps(campaign))
     write(campaign.coverage, folder / "pairs.csv")
     print("\n".join(report(campaign)))
+    if asked.add:
+        print("", *tally.add(campaign.coverage), sep="\n")
     print(f"\n{campaign.counts['networks']} networks, {wrong} differences; all pairs: {folder}/pairs.csv")
     return bool(wrong)
 

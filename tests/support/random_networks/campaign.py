@@ -93,6 +93,10 @@ class Campaign:
             except NonFiniteError:
                 self.counts["not finite"] += 1
             else:
+                within = (a for state in states for a in state.values() if a.dtype.kind == "f")
+                if any(np.isnan(a).any() for a in within):  # and gone before a step that is judged
+                    self.counts["not finite"] += 1
+                    continue
                 numbers = [a for a in states[-1].values() if a.dtype.kind == "f" and a.size]
                 if all(abs(a[np.isfinite(a)]).max(initial=0) < LARGEST for a in numbers):
                     self.seconds["drawing"] += time.process_time() - begin

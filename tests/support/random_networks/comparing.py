@@ -194,10 +194,12 @@ class Reference:
         In the latter, numbers that are equal in the run are equal, too, as the energies of two steps, or the
         drives of two steps where a code rests: then with the step sizes of the run.
         """
+        whole = {key for key, one in build(self._network).variables.items() if one.whole is not None}
         for seed, sign in product(rng.integers(2**32, size=REPETITIONS // 2), (1, -1)):
             errors = np.random.default_rng(seed)
             disturbed = [
-                {key: _disturbed(key, a, errors, sign) for key, a in state.items()} for state in states
+                {key: a if key in whole else _disturbed(key, a, errors, sign) for key, a in state.items()}
+                for state in states
             ]
             yield run(self._network, states=disturbed)
         for factor in (1 - DISTURBED, 1 + DISTURBED):
