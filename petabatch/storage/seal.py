@@ -11,7 +11,6 @@ import json
 import os
 import re
 import secrets
-import stat
 import zlib
 from collections.abc import Mapping
 from contextlib import suppress
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from petabatch.errors import DamagedError
+from petabatch.regular_files import open_regular, reason
 from petabatch.storage.files import DESCRIPTION, INPUTS, RESOLVED
 
 _LINE = re.compile(rb"\npetabatch run ([0-9a-f]{16}) crc32 ([0-9a-f]{8})\n")
@@ -105,13 +105,11 @@ def verify(root: Path, name: str, contents: bool = True) -> None:
     """
     path = root / name
     try:
-        if not stat.S_ISREG(path.stat().st_mode):
-            raise DamagedError(f"{path}: this is not a file")
         run_id = _verify_json(path) if path.suffix == ".json" else _verify_bytes(path, contents)
     except FileNotFoundError:
         raise DamagedError(f"{path}: this file is missing") from None
     except OSError as error:
-        raise DamagedError(f"{path}: cannot be read: {error.strerror}") from error
+        raise DamagedError(f"{path}: cannot be read: {reason(error)}") from error
     if recorded_run_id(root) not in (None, run_id):
         raise DamagedError(f"{path}: this file is damaged: it belongs to another run")
 
@@ -123,7 +121,7 @@ def assert_whole(path: Path) -> None:
 
 def _verify_bytes(path: Path, contents: bool) -> str:
     """Return the run that a file of bytes belongs to; raises DamagedError, or OSError."""
-    with path.open("rb", buffering=0) as file:
+    with open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size
         found = _seal(file.fileno(), size)
         if found is None:
@@ -135,7 +133,8 @@ def _verify_bytes(path: Path, contents: bool) -> str:
 
 def _verify_json(path: Path) -> str:
     """Return the run that a JSON file belongs to; raises DamagedError, or OSError."""
-    text = path.read_bytes()
+    with open_regular(path) as file:
+        text = file.read()
     try:
         stored = json.loads(text)
         if _KEY not in stored:

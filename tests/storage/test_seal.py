@@ -107,7 +107,7 @@ def test_what_is_no_file_is_damaged_and_never_read(tmp_path: Path) -> None:
     with pytest.raises(DamagedError, match="this file is missing"):
         seal.verify(tmp_path, "nothing.h5")
     os.mkfifo(tmp_path / "pipe.h5")
-    with pytest.raises(DamagedError, match="this is not a file"):
+    with pytest.raises(DamagedError, match="it is a pipe, not a file"):
         seal.verify(tmp_path, "pipe.h5")
 
 

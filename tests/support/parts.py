@@ -58,7 +58,8 @@ def records(engine: Engine, evaluation: Evaluation | None = None) -> Recorded:
     found: dict[str, list[np.ndarray]] = {}
     for step in drive(engine):
         if evaluation is not None:
-            evaluation.record(step)
+            if evaluation.due(step):
+                evaluation.at(step)
         if step % engine.plan.flush and step != engine.plan.length:
             continue
         for record in engine.features.records(engine.recorder.take(step)):

@@ -26,8 +26,8 @@ from petabatch import session
 
 gate, drive = Path({gate!r}), session.drive
 
-def drive_and_wait(engine, *hooks):
-    for step in drive(engine, *hooks):
+def drive_and_wait(engine, *hooks, **more):
+    for step in drive(engine, *hooks, **more):
         with engine.blocking_io:
             while step == {step} and gate.exists():
                 time.sleep(0.01)
