@@ -57,9 +57,8 @@ def records(engine: Engine, evaluation: Evaluation | None = None) -> Recorded:
     """Run to the end; return what was recorded of whole slices, by path."""
     found: dict[str, list[np.ndarray]] = {}
     for step in drive(engine):
-        if evaluation is not None:
-            if evaluation.due(step):
-                evaluation.at(step)
+        if evaluation is not None and evaluation.due(step):
+            evaluation.at(step)
         if step % engine.plan.flush and step != engine.plan.length:
             continue
         for record in engine.features.records(engine.recorder.take(step)):
