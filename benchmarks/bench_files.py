@@ -21,7 +21,7 @@ from statistics import mean
 from typing import Any
 
 from petabatch import session, simulation
-from petabatch.storage import compact, manifest
+from petabatch.storage import atomic, compact
 
 spent: dict[str, list[tuple[float, float]]] = defaultdict(list)
 
@@ -41,9 +41,7 @@ def timed(room: Any, name: str, label: str) -> None:
 
 
 def main() -> None:
-    timed(manifest, "checksum", "checksums")
-    timed(manifest, "append", "manifest: lines added")
-    timed(manifest, "rewrite", "manifest: rewritten")
+    timed(atomic, "seal", "seals")
     timed(session, "write_segment", "segments")
     timed(session, "save_checkpoint", "checkpoints")
     timed(session, "write_index", "index, with compaction")

@@ -24,6 +24,7 @@ import numpy as np
 import threadpoolctl
 
 from petabatch.engine.assembly import Assembly
+from petabatch.engine.driver import drive
 
 TESTS = Path(__file__).parents[1] / "tests"
 sys.path.insert(0, str(TESTS))
@@ -42,7 +43,7 @@ def by_petabatch(name: str, slices: int) -> Iterator[Result]:
     engine.start()
     while True:
         spikes, seconds, begin = 0, 0.0, time.process_time()
-        for step in engine.run():
+        for step in drive(engine):
             seconds += time.process_time() - begin
             for record in engine.recorder.take(step):
                 spikes += int(np.count_nonzero(record.values[:, 0]))

@@ -22,6 +22,7 @@ from petabatch import (
     simulation,
 )
 from petabatch.engine.assembly import Assembly
+from petabatch.engine.driver import drive
 from petabatch.errors import StoppedEarly
 from petabatch.results import open as open_results
 from petabatch.spec.network import Network
@@ -41,7 +42,7 @@ def state(network: Network, **run: Any) -> dict[str, np.ndarray]:
     wanted = network.model_copy(update={"run": network.run.model_copy(update=run)})
     engine = Assembly.of(wanted, threads=2).engine()
     engine.start()
-    for step in engine.run():
+    for step in drive(engine):
         if step % engine.plan.flush == 0:
             engine.flushed()
     engine.collect()
@@ -137,18 +138,16 @@ def ranks(numbers: tuple[int, ...] = (1, 2, 4)) -> dict[str, Any]:
 def there_and_back() -> dict[str, Any]:
     """Return the distance of a run moved from CPU to GPU to CPU from one on the CPU alone."""
     loaded = simulation.read(DEMO, BACK)
-    meet = session.RunSession._at_sync_event
     third = loaded.network.run.length // 3
     with tempfile.TemporaryDirectory() as folder:
         alone, out = Path(folder) / "alone", Path(folder) / "out"
         simulation.run(loaded, alone, quiet=True)
         for number, device in enumerate(("cpu", "gpu", "cpu"), 1):
 
-            def stop(self: session.RunSession, step: int, flag: Any, last: int = number * third) -> None:
-                flag.received = int(step >= last)
-                meet(self, step, flag)
+            def stop(self: session.RunSession, last: int = number * third) -> bool:
+                return self.engine.step >= last
 
-            with patch.object(session.RunSession, "_at_sync_event", stop):
+            with patch.object(session.RunSession, "_out_of_time", stop):
                 try:
                     if number == 1:
                         simulation.run(loaded, out, quiet=True)

@@ -11,6 +11,7 @@ import numpy as np
 from growth_axes import Point
 
 from petabatch.bench.trial import Trial, run
+from petabatch.engine.driver import drive
 from petabatch.engine.engine import Engine
 from petabatch.engine.group import Group
 
@@ -100,7 +101,7 @@ class Stream:
         plan = _trial(self.point, self.trial.plan.graph.network.run.kernel, one.slices, settled + turns).plan
         watched = Trial(replace(plan, stops=tuple(ends)))
         engine, found = self._engine(watched, threads), []
-        for step in engine.run():
+        for step in drive(engine):
             if step in ends:
                 found.append(watched.active(engine) or 0.0)
             if step % plan.flush == 0:

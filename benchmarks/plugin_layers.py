@@ -24,6 +24,7 @@ from threadpoolctl import threadpool_limits
 
 from petabatch.connections import Conv, Identity
 from petabatch.engine.assembly import Assembly
+from petabatch.engine.driver import drive
 from petabatch.layers import ConductanceLIF, Input
 from petabatch.sources import ImageArray
 from petabatch.spec.model import NonNegative, Positive
@@ -187,7 +188,7 @@ def runs(network: Network, together: int | None = None) -> Iterator[float]:
     engine.start()
     while True:
         begin = time.process_time()
-        for _ in engine.run():
+        for _ in drive(engine):
             pass
         yield 1e6 * (time.process_time() - begin) / (run.batch * run.length)
         engine.restart()

@@ -25,6 +25,7 @@ import numpy as np
 
 from petabatch import simulation
 from petabatch.engine.assembly import Assembly
+from petabatch.engine.driver import drive
 from petabatch.parallel.comm import Comm, Pending, Serial, Sums, share
 from petabatch.parallel.launch import connect
 from petabatch.parallel.reduce import ExactSum
@@ -72,7 +73,7 @@ class Job:
         self.engine = Assembly.of(simulation.read(JOB, overrides).network, comm, threads=1).engine()
         self.waiting = self.engine.updates.reduction.sums = Waiting(comm)
         self.engine.start()
-        self.steps: Iterator[int] = self.engine.run()
+        self.steps: Iterator[int] = drive(self.engine)
         self.update = self.engine.updates.make
         self.engine.updates.make = self._timed_update  # type: ignore[method-assign]
         self.updating = 0.0

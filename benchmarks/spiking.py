@@ -28,6 +28,7 @@ from scipy import sparse
 
 import petabatch
 from petabatch.engine.assembly import Assembly
+from petabatch.engine.driver import drive
 from petabatch.spec.network import Network, Output
 
 NETWORK = Path(__file__).parents[1] / "demos" / "izhikevich" / "network.toml"
@@ -52,7 +53,7 @@ def by_petabatch(slices: int, steps: int) -> Iterator[Result]:
     engine.start()
     while True:
         begin = time.process_time()
-        for _ in engine.run():
+        for _ in drive(engine):
             pass
         yield time.process_time() - begin, np.asarray(spikes)
         engine.restart()

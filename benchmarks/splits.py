@@ -51,6 +51,7 @@ from petabatch.bench.prediction.traffic import traffic  # noqa: E402
 from petabatch.bench.prediction.ways import first_part  # noqa: E402
 from petabatch.connections import Conv  # noqa: E402
 from petabatch.engine.assembly import Assembly  # noqa: E402
+from petabatch.engine.driver import drive  # noqa: E402
 from petabatch.errors import ParamsError  # noqa: E402
 from petabatch.kernels.cpu.program.messages import add, nanoseconds, start, wait  # noqa: E402
 from petabatch.kernels.messages import COUNT, START, WAIT  # noqa: E402
@@ -162,7 +163,7 @@ def measure(case: str, way: str, short: bool, folder: Path) -> None:
     engine = Assembly.of(parted, comm, threads).engine()
     engine.start()
     display, start = whole.run.display, ()
-    for step in engine.run():
+    for step in drive(engine):
         engine.features.records(engine.recorder.take(step))
         engine.flushed()
         if not start and step >= display:

@@ -21,12 +21,13 @@ COMMAND = str(Path(sys.executable).with_name("petabatch"))
 FIRST = """
 import os, sys, time
 from pathlib import Path
+from petabatch.engine.driver import drive
 from petabatch import simulation
 from petabatch.bench.trial import Trial
 imported = time.time()
 engine = Trial.of(simulation.read(Path(sys.argv[2])).network, 1).engine(len(os.sched_getaffinity(0)))
 started = time.time()
-for _ in engine.run():
+for _ in drive(engine):
     print(imported - float(sys.argv[1]), started - imported, time.time() - started)
 """
 

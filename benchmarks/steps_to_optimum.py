@@ -22,6 +22,7 @@ import numpy as np
 
 from petabatch.connections import Conv
 from petabatch.engine.assembly import Assembly
+from petabatch.engine.driver import drive
 from petabatch.engine.engine import Engine
 from petabatch.layers import FISTA, LCA, HeavyBall, Input, KneeTimeScale
 from petabatch.network.build import build
@@ -81,7 +82,7 @@ class Setup:
         engine.start()
         found: dict[str, list[np.ndarray]] = {}
         begin = time.process_time()
-        for step in engine.run():
+        for step in drive(engine):
             if step % engine.plan.flush == 0 or step == engine.plan.length:
                 for record in engine.recorder.take(step):
                     found.setdefault(record.stream.path, []).append(record.values)

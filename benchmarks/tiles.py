@@ -23,6 +23,8 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
+from petabatch.engine.driver import drive
+
 DISPLAY = 20
 WAYS = {
     "one rank, one thread": (1, 1, 1),
@@ -62,7 +64,7 @@ def measure(options: argparse.Namespace) -> None:
     engine.start()
     begin = waited = processor = 0.0
     first = 0
-    for step in engine.run():
+    for step in drive(engine):
         engine.recorder.take(step)
         engine.flushed()
         if not begin and step >= DISPLAY:

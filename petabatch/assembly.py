@@ -28,8 +28,9 @@ from petabatch.storage import FORMAT
 from petabatch.storage.claim import Claim
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.files import POINTS
-from petabatch.storage.inputs import Fingerprint, compare_plugins, serialise
+from petabatch.storage.inputs import Fingerprint, compare_plugins, table
 from petabatch.storage.provenance import PROCESSOR, blas_libraries, compiler, library_versions
+from petabatch.storage.seal import read_json
 from petabatch.version import __version__
 
 
@@ -63,30 +64,34 @@ def reloaded(directory: RunDirectory, changed_input: bool, objects: Sequence[obj
     Plug-ins are compared with those it started with before any is executed.
     """
     try:
-        text = directory.resolved.read_text(encoding="utf-8")
-        plugins = json.loads(text)["plugins"]
-    except (ValueError, TypeError, KeyError) as error:
+        params = read_json(directory.resolved)
+        plugins = params["plugins"]
+    except (OSError, ValueError, KeyError) as error:
         raise StorageError(f"{directory.resolved}: this file is damaged: {error}") from error
     compare_plugins(directory, plugins, changed_input)
     return Loaded.from_json(
-        text, str(directory.resolved), directory.data, objects, _stored_steps(directory.equations)
+        json.dumps(params),
+        str(directory.resolved),
+        directory.data,
+        objects,
+        _stored_steps(directory.equations),
     )
 
 
 def _stored_steps(path: Path) -> Mapping[Texts, Step]:
     """Return what a run has derived of its equations, nothing for runs that have stored nothing."""
     try:
-        return dict(map(step_of, json.loads(path.read_text(encoding="utf-8"))["layers"].values()))
+        return dict(map(step_of, read_json(path)["layers"].values()))
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError, NotAStep) as error:
         raise DamagedError(f"{path}: this file is damaged: {error}") from error
 
 
-def _derived(network: Network) -> str:
+def _derived(network: Network) -> dict[str, object]:
     """Return what was derived of the equations of layers, for people to read and for resuming."""
     found = {name: dict(layer.derived) for name, layer in network.layers.items() if layer.derived}
-    return json.dumps({"petabatch_format": FORMAT, "layers": found}, indent=1) if found else ""
+    return {"petabatch_format": FORMAT, "layers": found} if found else {}
 
 
 def new_directory(
@@ -104,7 +109,7 @@ def new_directory(
         Path(loaded.file).suffix if loaded.file.endswith((".toml", ".py")) else ".toml",
         force,
         resolved(loaded.network),
-        serialise(files),
+        table(files),
         {array.digest: array.array for array in held(loaded.network)},
         claim,
         (POINTS,) if in_waves else (),

@@ -10,6 +10,7 @@ from contextlib import closing, contextmanager
 
 import numpy as np
 
+from petabatch.engine.driver import At, Hook, always, drive
 from petabatch.engine.engine import WAITING, Engine
 from petabatch.engine.evaluation import Evaluation
 from petabatch.engine.events import events_of_all
@@ -20,12 +21,11 @@ from petabatch.errors import NonFiniteError, StoppedEarly
 from petabatch.logs import log
 from petabatch.network.slices import coordinates
 from petabatch.network.until import GAP
-from petabatch.parallel.blocking_io import BlockingIO
 from petabatch.parallel.comm import Comm
-from petabatch.parallel.watchdog import watched
+from petabatch.parallel.watchdog import Watch
 from petabatch.progress import Progress
 from petabatch.spec.duration import seconds
-from petabatch.spec.load import Loaded, resolved
+from petabatch.spec.load import Loaded
 from petabatch.stop_signals import StopFlag
 from petabatch.storage.checkpoint import save_checkpoint
 from petabatch.storage.claim import Claim
@@ -33,9 +33,8 @@ from petabatch.storage.compact import compact
 from petabatch.storage.description import Status, recorded_provenance
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.index import PAUSE, write_index
-from petabatch.storage.inputs import summary
-from petabatch.storage.provenance import collect
-from petabatch.storage.segment import announce, write_segment
+from petabatch.storage.provenance import of_run
+from petabatch.storage.segment import write_segment
 
 
 class RunSession:
@@ -65,40 +64,15 @@ class RunSession:
         before = recorded_provenance(directory) or {}
         self._shown = self._certified = 0
         """Displays of this rank so far, and how many of them came to the gap of `run.until`."""
-        self.provenance = collect(
-            params_text=before.get("params_given") or directory.params_text,
-            params=resolved(loaded.network),
-            seed=loaded.network.run.seed,
-            hosts=comm.hosts,
-            ranks=comm.size,
-            devices=comm.gather(engine.backend.name) or (),
-            started=before.get("started"),
-            overrides=before.get("overrides") or list(loaded.location.overrides.values()),
-        )
-        self.provenance["inputs"] = summary(directory)
+        devices = comm.gather(engine.backend.name) or ()
+        self.provenance = of_run(loaded, comm, devices, directory=directory, before=before)
         self._spent_before = {"all": before.get("seconds", 0.0), **before.get("times", {})}
-        # runs of earlier versions do not tell; they had made all steps in these seconds
-        self._timed_before = before.get("timed_steps", engine.step if "seconds" in before else 0)
+        self._timed_before = before.get("timed_steps", 0)
         self._waited_before = dict(comm.waited)
         self._rank_times: list[dict[str, float]] = []
         """The times of all ranks up to the last flush, on rank 0."""
         for failures in comm.gather(engine.failures) or ():  # of slices that have no first image
             self._report_failed(failures)
-
-    @property
-    def blocking_io(self) -> BlockingIO:
-        """The blocking operations that this rank is inside of."""
-        return self.engine.blocking_io
-
-    @property
-    def progress(self) -> int:
-        """A number that grows with the progress of any lane, evaluations included."""
-        return self.engine.progress + (0 if self.evaluation is None else self.evaluation.progress)
-
-    @property
-    def warming_up(self) -> bool:
-        """Whether it has not yet reached the first sync event."""
-        return self.engine.warming_up
 
     def run(self, quiet: bool, flag: StopFlag) -> None:
         """Run to the end; raise StoppedEarly, with a checkpoint written, on a signal or a time limit."""
@@ -106,7 +80,7 @@ class RunSession:
         first = engine.step
         with (
             closing(self),
-            watched(self.comm, self, seconds(network.run.stuck_after)),  # before anything is compiled
+            Watch(self.comm, seconds(network.run.stuck_after)) as watch,  # before anything is compiled
             Progress(
                 first,
                 engine.plan.length,
@@ -126,11 +100,8 @@ class RunSession:
                 engine.state.hi - 1,
             )
             log.info("%s in %s", f"resumed at step {first}" if first else "started", self.directory.path)
-            for step in engine.run():
-                if self.evaluation is not None:
-                    self.evaluation.record(step)
-                progress.update(step, self._latest("total"), self._latest("fraction"))
-                self._at_sync_event(step, flag)
+            for _ in drive(engine, *self._hooks(flag, progress), watch=watch):
+                pass
             self._finish("done")
             self._report_convergence()
             self.comm.barrier()  # the index is complete before any rank opens it
@@ -200,7 +171,7 @@ class RunSession:
     @contextmanager
     def _writing(self) -> Iterator[None]:
         engine = self.engine
-        with engine.clock.measure("files"), engine.blocking_io, self.claim.writing():
+        with engine.stopwatch.measure("files"), engine.blocking_io, self.claim.writing():
             yield
 
     def _times(self) -> dict[str, float]:
@@ -223,23 +194,37 @@ class RunSession:
             record["rank_times"] = {n: [round(one.get(n, 0.0), 3) for one in self._rank_times] for n in now}
         return record
 
-    def _at_sync_event(self, step: int, flag: StopFlag) -> None:
-        """Flush, write a checkpoint or stop, as is due after `step`; collective."""
+    def _hooks(self, flag: StopFlag, progress: Progress) -> Iterator[Hook]:
+        """Yield what is done at sync events; all are collective. After the last step, `_finish` is."""
         plan = self.engine.plan
-        last = step == plan.length
-        stop = 0 if last else self.comm.any(flag.received or self._out_of_time())
-        save = bool(plan.checkpoint and step % plan.checkpoint == 0)
-        if stop:
+
+        def report(step: int) -> None:
+            progress.update(step, self._latest("total"), self._latest("fraction"))
+
+        def stops(step: int) -> bool:
+            asked = flag.received or self._out_of_time()
+            return step < plan.length and bool(self.comm.any(asked))
+
+        def stop(step: int) -> None:
             self._finish("stopped")
             raise StoppedEarly(
                 f"stopped at step {step} of {plan.length}\n"
                 f"    hint:     petabatch resume {self.directory.path}",
                 self.comm.rank,
             )
-        if not last and (save or step % plan.flush == 0):
-            self._flush("running")
-            if save:
-                self.checkpoint()
+
+        def saves(step: int) -> bool:
+            return step < plan.length and plan.checkpoint > 0 and step % plan.checkpoint == 0
+
+        def flushes(step: int) -> bool:
+            return saves(step) or (step < plan.length and step % plan.flush == 0)
+
+        if self.evaluation is not None:
+            yield self.evaluation
+        yield At(always, report)
+        yield At(stops, stop)
+        yield At(flushes, lambda step: self._flush("running"))
+        yield At(saves, lambda step: self.checkpoint())
 
     @property
     def _tolerance(self) -> float:
@@ -303,8 +288,7 @@ class RunSession:
             self._rank_times = [times for _, times, _ in ranks]
             for _, _, failures in ranks:
                 self._report_failed(failures)
-            with self._writing():
-                announce(self.directory, (one for one, _, _ in ranks if one is not None))
+            self.directory.summaries.update(one for one, _, _ in ranks if one is not None)
             if status != "running" or time.monotonic() >= self._index_due:
                 self.index(status)
             else:

@@ -55,8 +55,7 @@ from petabatch.storage.directory import RunDirectory
 from petabatch.storage.index import drop_after
 from petabatch.storage.inputs import compare, of_hosts
 from petabatch.storage.provenance import other_software
-from petabatch.storage.recovery import name_files, name_initial, refuse_unnamed, resume_point
-from petabatch.storage.seal import new_run_id, sealed_by
+from petabatch.storage.recovery import resume_point
 from petabatch.storage.shared import assert_shared
 from petabatch.waves.choose import experiment
 from petabatch.waves.run import resume as resume_waves
@@ -214,7 +213,6 @@ def resume(
             with to_file(directory.log, comm.rank):
                 if comm.rank == 0:
                     directory.verify()
-                    refuse_unnamed(directory)
                 comm.barrier()
                 with shared_errors(comm):
                     with _refusing():
@@ -289,9 +287,6 @@ def _resume(
     quiet: bool,
 ) -> Results:
     head = comm.broadcast(resume_point(directory) if comm.rank == 0 else None)
-    if not directory.run_id:  # nothing was recorded yet, or by an earlier version
-        known = sealed_by(head) if comm.rank == 0 and head is not None else None
-        directory = replace(directory, run_id=comm.broadcast(known or new_run_id()))
     failed = FailedPoints(loaded.network.run.batch)
     if head is None:
         initialise(engine, loaded)
@@ -317,10 +312,8 @@ def _resume(
                 log.warning(
                     "software versions have changed, so results may differ by rounding: %s", "; ".join(found)
                 )
-            name_initial(directory)
             session.index("running", until=engine.step)
             drop_after(directory, engine.step)
-            name_files(directory)
         comm.barrier()
         if head is None:
             session.checkpoint()

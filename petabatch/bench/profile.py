@@ -15,10 +15,10 @@ def profile(trial: Trial) -> tuple[dict[str, float], float | None, dict[str, flo
     engine = trial.engine(1)
     run(engine)
     spent: dict[str, float] = {}
-    for clock in (engine.clock, *(lane.clock for lane in engine.lanes)):
+    for clock in (engine.stopwatch, *(lane.stopwatch for lane in engine.lanes)):
         for name, seconds in clock.spent.items():
             spent[name] = spent.get(name, 0.0) + seconds
-    whole = spent.pop("lane") + engine.clock.spent.get("learning", 0.0)
+    whole = spent.pop("lane") + engine.stopwatch.spent.get("learning", 0.0)
     slices = [lane.stepper.computed() for lane in engine.lanes]
     codes = {code for one in slices for code in one}
     computed = {code: sum(one.get(code, 1.0) for one in slices) / len(slices) for code in sorted(codes)}

@@ -11,6 +11,7 @@ from functools import cached_property
 import numpy as np
 
 from petabatch.engine.assembly import Assembly
+from petabatch.engine.driver import drive, flush
 from petabatch.engine.engine import Engine
 from petabatch.geometry import Patches
 from petabatch.network.build import build
@@ -104,9 +105,8 @@ class Trial:
 def run(engine: Engine) -> float:
     """Run an engine to its end; return the seconds it took."""
     begin = time.perf_counter()
-    for step in engine.run():
-        if step % engine.plan.flush == 0:
-            engine.flushed()
+    for _ in drive(engine, flush(engine)):
+        pass
     return time.perf_counter() - begin
 
 

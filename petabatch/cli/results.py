@@ -71,7 +71,7 @@ def verify(
         bool,
         typer.Option(
             "--repair",
-            help="Rebuild a damaged run.h5 and manifest; take damaged segments out of the run.",
+            help="Rebuild a damaged run.h5; take damaged segments out of the run.",
         ),
     ] = False,
 ) -> None:

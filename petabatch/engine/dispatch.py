@@ -74,7 +74,7 @@ class Dispatch:
     @property
     def _spent(self) -> float:
         """Processor time of the groups so far, in seconds."""
-        return sum(group.all[0].clock.spent.get("lane", 0.0) for group in self.groups)
+        return sum(group.all[0].stopwatch.spent.get("lane", 0.0) for group in self.groups)
 
     def _work(self, waiting: deque[tuple[Group, int]], stop: int, part: int) -> None:
         """Take groups and the steps they have reached, and advance them to `stop`, until none is left.

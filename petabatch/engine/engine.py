@@ -1,4 +1,4 @@
-"""The engine of a rank: the only loop over sync events, to which lanes run and at which slices meet.
+"""The engine of a rank: lanes that run to the next sync event, at which slices meet.
 
 for each block up to the next sync event:
     every lane, on a thread:
@@ -10,7 +10,7 @@ for each block up to the next sync event:
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Executor
 from contextlib import closing, contextmanager
 
@@ -19,7 +19,6 @@ from threadpoolctl import ThreadpoolController
 
 from petabatch.arguments import whole_number
 from petabatch.engine.backend import Backend, Host
-from petabatch.engine.clock import Clock
 from petabatch.engine.dispatch import Dispatch
 from petabatch.engine.failure import Failure
 from petabatch.engine.features import AllFeatures, Features
@@ -31,6 +30,7 @@ from petabatch.engine.last_finite import LastFinite, keep_finite
 from petabatch.engine.rank_recorder import rank_recorder
 from petabatch.engine.start import Start
 from petabatch.engine.state import State
+from petabatch.engine.stopwatch import Stopwatch
 from petabatch.engine.updates import Updates
 from petabatch.engine.warm_up import WarmUp
 from petabatch.kernels.cuda.device import Device
@@ -71,7 +71,7 @@ class Engine:
         self.step = 0
         self.blocking_io = BlockingIO()
         self.warm_up = WarmUp()
-        self.clock = self._clock()
+        self.stopwatch = self._stopwatch()
         self.warming_up = True
         """It is not known yet how long a block of steps takes, its update, and what is compiled for it."""
         self.readers = open_images(self.plan, self.blocking_io)
@@ -90,14 +90,14 @@ class Engine:
         maker = LaneMaker(self.plan, self.backend, self.recorder, self.readers, self.features)
         self.lane = maker.lane
         """Makes another lane; see `LaneMaker.lane`."""
-        self.lanes = list(maker.all(self.state.lo, self._clock))
+        self.lanes = list(maker.all(self.state.lo, self._stopwatch))
         in_order = self.features.group.size > 1
         self.dispatch = Dispatch(self.lanes, self.backend, self.plan.lane_steps, in_order)
         self._threads: tuple[Executor, ThreadpoolController]
 
-    def _clock(self) -> Clock:
+    def _stopwatch(self) -> Stopwatch:
         """Return a clock that stands still while kernels are compiled and in messages between ranks."""
-        return Clock(lambda: self.warm_up.seconds + sum(self.comm.waited.values()))
+        return Stopwatch(lambda: self.warm_up.seconds + sum(self.comm.waited.values()))
 
     def start(self) -> None:
         """Set the state of step 0; where slices stop alone, one without a first image has failed.
@@ -125,7 +125,7 @@ class Engine:
     def resume(self, step: int, arrays: Mapping[str, np.ndarray]) -> None:
         """Take over the state of a checkpoint made at the end of `step`; collective.
 
-        Raises NonFiniteError when it holds numbers that are not finite, as of an earlier version.
+        Raises NonFiniteError when it holds numbers that are not finite.
         """
         self._take(step, arrays)
         if not self.plan.tolerant:
@@ -197,12 +197,9 @@ class Engine:
         within = self.plan.tolerant and not self.plan.judges(self.step)
         return self.state.saved() | (self.state.kept() if within else {})
 
-    def run(self) -> Generator[int, None, None]:
-        """Run to the end, yielding the number of steps made at every sync event."""
-        with self.running():
-            while self.step < self.plan.length:
-                self.advance(self.plan.next_sync(self.step))
-                yield self.step
+    def next_sync(self) -> int:
+        """Return the next step at whose end slices meet."""
+        return self.plan.next_sync(self.step)
 
     @contextmanager
     def running(self) -> Iterator[Executor]:
@@ -285,18 +282,18 @@ class Engine:
         """Return the seconds spent so far by activity; those of lanes as if all threads were one."""
         found: dict[str, float] = {}
         for lane in self.lanes:
-            for name, seconds in tuple(lane.clock.elapsed.items()):  # to which a lane may add
+            for name, seconds in tuple(lane.stopwatch.elapsed.items()):  # to which a lane may add
                 found[name] = found.get(name, 0.0) + seconds / self.dispatch.workers
         found.pop("lane", None)
         waited = min(self.backend.waited / self.dispatch.workers, found.get("input", 0.0))
         found["input"] = found.get("input", 0.0) - waited
         found[WAITING] = waited
-        for name, seconds in self.clock.elapsed.items():
+        for name, seconds in self.stopwatch.elapsed.items():
             found[name] = found.get(name, 0.0) + seconds
         return found | {"kernels": self.warm_up.seconds}
 
     def _update(self, step: int) -> None:
-        with self.clock.measure("learning"), np.errstate(over="ignore", invalid="ignore"):
+        with self.stopwatch.measure("learning"), np.errstate(over="ignore", invalid="ignore"):
             self.updates.make(step)
             self.backend.weights_changed()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from petabatch.engine.assembly import beside
+from petabatch.engine.driver import Hook, drive
 from petabatch.engine.engine import Engine
 from petabatch.engine.failure import Failure
 from petabatch.logs import log
@@ -13,8 +14,8 @@ from petabatch.network.evaluation import NAME, held_out, naming_evaluate, quanti
 from petabatch.network.plan import schedule
 
 
-class Evaluation:
-    """Evaluates the weights of an engine, whose state it only reads."""
+class Evaluation(Hook):
+    """Evaluates the weights of an engine, whose state it only reads; a hook of its driver."""
 
     def __init__(self, engine: Engine) -> None:
         """Open the held-out images; raises InputFileError if they are missing or do not fit."""
@@ -33,15 +34,18 @@ class Evaluation:
         """A number that grows with the progress of an evaluation."""
         return self._coded + self._coder.progress
 
-    def record(self, step: int) -> None:
-        """Evaluate the weights at the end of `step`, if that is due, and record the results.
+    def due(self, step: int) -> bool:
+        """Return whether weights are evaluated at the end of `step`."""
+        period = self._engine.plan.evaluation
+        return period > 0 and step % period == 0
+
+    def at(self, step: int) -> None:
+        """Evaluate the weights at the end of `step`, and record the results.
 
         A slice that fails here has failed, where slices stop alone.
         """
         engine = self._engine
-        if not engine.plan.evaluation or step % engine.plan.evaluation:
-            return
-        with engine.clock.measure("evaluation"), engine.blocking_io:
+        with engine.stopwatch.measure("evaluation"), engine.blocking_io:
             self._code()
         failed = self._coder.failures.items()
         engine.fail({number: Failure(f"evaluate: {one.why}", step) for number, one in failed})
@@ -83,5 +87,5 @@ class Evaluation:
         for key in keys:
             coder.state.arrays[key] = self._engine.state.arrays[key]
         coder.state.refresh()
-        for _ in coder.run():
+        for _ in drive(coder):
             pass

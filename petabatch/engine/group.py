@@ -70,7 +70,7 @@ class Group:
         Raises NonFiniteError when a variable holds a NaN or an infinity after a step that is judged.
         """
         step, plan = first, self.all[0].plan
-        measure = self.all[0].clock.measure
+        measure = self.all[0].stopwatch.measure
         # What overflows is reported by name at the end, not as a warning of numpy's.
         with np.errstate(over="ignore", invalid="ignore"), measure("lane"):
             self._start(step)
@@ -110,13 +110,13 @@ class Group:
             event = min(lane.next_event(step, self.all[0].plan.length) for lane in self._different)
             self._quiet = range(step + 1, event)
         stop = min(self._quiet.stop, last)
-        with self.all[0].clock.measure("steps"):
+        with self.all[0].stopwatch.measure("steps"):
             self._advance(step, stop)
         return stop
 
     def _end(self, step: int) -> None:
         """Learn from a step, and record it, where that is due."""
-        measure = self.all[0].clock.measure
+        measure = self.all[0].stopwatch.measure
         if any(update.due(step) for update in self.all[0].plan.weight_updates):
             with measure("learning"):
                 self._learn(step)
@@ -220,7 +220,7 @@ class Group:
         if self._changing:
             self._arrange()  # values may have made programs differ in more than numbers
         if any(lane.images.new_at(step + 1) for lane in self._different):
-            with self.all[0].clock.measure("input"):
+            with self.all[0].stopwatch.measure("input"):
                 sound = self._sound
                 self._stop([_error(lane.show, step + 1) for lane in sound], sound, step + 1)
 

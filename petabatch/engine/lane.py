@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from petabatch.engine.backend import Backend
-from petabatch.engine.clock import Clock
 from petabatch.engine.control import TimeScaleControl
 from petabatch.engine.early_stop import early_stop
 from petabatch.engine.failure import Failure
@@ -20,6 +19,7 @@ from petabatch.engine.recorder import Recorder
 from petabatch.engine.signals import Signals
 from petabatch.engine.state import owned, refresh_own
 from petabatch.engine.steppers import Binding, Rows, Stepper
+from petabatch.engine.stopwatch import Stopwatch
 from petabatch.lazy_property import lazy_property
 from petabatch.network.over_time import values_at
 from petabatch.network.plan import Plan
@@ -42,7 +42,7 @@ class Lane:
         readers: Mapping[str, ImageReader],
         features: Features,
         make_stepper: Callable[[Plan, Binding], Stepper],
-        clock: Clock,
+        stopwatch: Stopwatch,
     ) -> None:
         """Bind the arrays of the slices, with the values of step 1; `clock` is that of this lane alone."""
         run, method = plan.graph.network.run, plan.method
@@ -56,7 +56,7 @@ class Lane:
         self.ctx = ctx = StepContext(0, run.dt, within, run.seed, self.kernels.xp, run.display)
         self._margins = image_margins(plan, readers, slices, ctx)
         self.early_stop = early_stop(run, arrays)
-        self.clock = clock
+        self.stopwatch = stopwatch
         self.failure: Failure | None = None
         """Why it stopped; see `Plan.tolerant`."""
         self._rows: Rows | None = None

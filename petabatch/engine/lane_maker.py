@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from petabatch.engine.backend import Backend
-from petabatch.engine.clock import Clock
 from petabatch.engine.features import Features
 from petabatch.engine.images import ImageReader
 from petabatch.engine.lane import Lane
 from petabatch.engine.recorder import Recorder
 from petabatch.engine.steppers import StepperMaker
+from petabatch.engine.stopwatch import Stopwatch
 from petabatch.network.over_time import knots
 from petabatch.network.plan import Plan
 
@@ -31,19 +31,19 @@ class LaneMaker:
         self._readers, self._features = readers, features
         self._make_stepper = StepperMaker()
 
-    def lane(self, lanes: slice, slices: range, clock: Clock) -> Lane:
+    def lane(self, lanes: slice, slices: range, stopwatch: Stopwatch) -> Lane:
         """Return a new lane of slices in these places, with their plan; those that are alike share one."""
         plan = self._plan.of_slice(slices.start)
         for step in knots(plan.graph.network):
             plan.at_step(step)  # values that need another kernel are refused before the run
         own = self._backend, lanes, slices, self._recorder, self._readers, self._features
-        return Lane(plan, *own, self._make_stepper, clock)
+        return Lane(plan, *own, self._make_stepper, stopwatch)
 
-    def all(self, lo: int, clock: Callable[[], Clock]) -> Iterator[Lane]:
-        """Yield the lanes of a rank, whose first slice is `lo`; each has a `clock` of its own."""
+    def all(self, lo: int, stopwatch: Callable[[], Stopwatch]) -> Iterator[Lane]:
+        """Yield the lanes of a rank, whose first slice is `lo`; each has a stopwatch of its own."""
         for window in self._backend.windows:
             for lanes in self._alike(window, lo):
-                yield self.lane(lanes, range(lo + lanes.start, lo + lanes.stop), clock())
+                yield self.lane(lanes, range(lo + lanes.start, lo + lanes.stop), stopwatch())
 
     def _alike(self, window: slice, lo: int) -> Iterator[slice]:
         """Yield the parts of a window whose slices have the same plan; each slice where it may rest alone."""

@@ -17,6 +17,7 @@ from queue import Empty, SimpleQueue
 
 import numpy as np
 
+from petabatch.engine.driver import At, Driver
 from petabatch.engine.engine import Engine
 from petabatch.engine.failure import OF_A_SLICE, Failure
 from petabatch.engine.group import Group
@@ -48,15 +49,42 @@ class Stopped(Exception):
     """Slices under way were left because the run is to stop."""
 
 
+class _Turn:
+    """Slices in a slot, from their step 0 on; the pool is watched for all of them."""
+
+    progress, warming_up = 0, False
+
+    def __init__(self, group: Group, pool: Pool) -> None:
+        self._group, self._pool, self._plan, self.step = group, pool, pool.plan, 0
+        self.blocking_io = pool.blocking_io
+
+    def next_sync(self) -> int:
+        """Return the next step at whose end slices of a run meet."""
+        return self._plan.next_sync(self.step)
+
+    def advance(self, stop: int) -> None:
+        """Make the steps up to `stop`."""
+        self._group.run(self.step, stop)
+        self._pool.progress += stop - self.step
+        self.step = stop
+
+
 class Pool:
     """The slots of an engine, whose plan has a single flush and is tolerant."""
 
     def __init__(self, engine: Engine, size: int) -> None:
         """Make slots of `size` slices; the engine has as many slices as all of them, in its initial state."""
         self._engine, self._stopping = engine, threading.Event()
+        self.plan, self.blocking_io, self.progress = engine.plan, engine.blocking_io, 0
+        """For hang detection; a count that a slot misses does not matter."""
         self._shared: Sequence[Record] = ()
         self._slots = engine.backend.slots(size)
         self._size, self._group = size, engine.features.group
+
+    @property
+    def warming_up(self) -> bool:
+        """Whether no slice has yet reached its first sync event."""
+        return self.progress == 0
 
     def run(
         self, waiting: Iterator[Sequence[int]], stopped: Callable[[], bool] = lambda: False
@@ -129,7 +157,7 @@ class Pool:
         done: SimpleQueue[Sequence[Made] | BaseException],
     ) -> None:
         """Advance slices in a slot, until there are no more."""
-        clock = self._engine.lanes[slot.start].clock
+        clock = self._engine.lanes[slot.start].stopwatch
         while True:
             try:
                 with clock.measure(WAITING):
@@ -206,21 +234,24 @@ class Pool:
             state = engine.state.seated(here, slices)
             state.clear()
             Start(state, engine.features, tag=slot.start).fill_slices(images)
-            lanes.append(engine.lane(here, slices, engine.lanes[place].clock))
+            lanes.append(engine.lane(here, slices, engine.lanes[place].stopwatch))
         engine.backend.seated()
         group = Group(lanes)
         columns = [one.of(group.lanes) for one in engine.recorder.take(plan.length) if one.stream.batched]
         for one in columns:
             one.values[...] = 0
+
+        def stop(step: int) -> None:
+            if self._stops(slot):
+                raise Stopped
+
         with engine.backend.holding(group.lanes):
             group.record(0)
-            step = 0
-            while step < plan.length:
-                if self._stops(slot):
-                    raise Stopped
-                last = plan.next_sync(step)
-                group.run(step, last)
-                step = last
+            stop(0)
+            for _ in Driver(_Turn(group, self), At(lambda step: step < plan.length, stop)).advance(
+                plan.length
+            ):
+                pass
         engine.recorder.close()
         mine = [Record(one.stream, one.steps, one.values.copy()) for one in columns]
         records = engine.features.records(mine, slot.start)

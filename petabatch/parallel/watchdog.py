@@ -20,12 +20,12 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, Self
 
 import numpy as np
 
 from petabatch.parallel.blocking_io import BlockingIO
-from petabatch.parallel.comm import Comm
+from petabatch.parallel.comm import Comm, Ring
 from petabatch.parallel.compilation import while_compiling
 from petabatch.parallel.failure import fail
 
@@ -36,7 +36,7 @@ _TIMES = 10
 _BEATS = 10
 """Heartbeats within the short limit; at most one a second."""
 _DONE = -1
-"""Progress of a rank that has finished and is no longer watched."""
+"""Progress of a rank that has finished, or is not watched for now."""
 _WAITING, _BLOCKED, _WARMING_UP = 1, 2, 4
 
 
@@ -56,50 +56,84 @@ class Worker(Protocol):
         """Whether some kind of work has not been done yet, so that its duration is unknown."""
 
 
-@contextmanager
-def watched(comm: Comm, worker: Worker, limit: float) -> Iterator[None]:
-    """While the block runs, end all ranks when one hangs; `limit` in seconds is explained above.
+class Watch:
+    """Hang detection of this process among the others of `comm`; nothing in a single process.
 
-    Collective. Does nothing in a single process.
+    A context manager, entered by all ranks, within which `on` says what is being done. Outside of `on`, the
+    process is `between`: it prepares, reads or writes, which may take the whole limit, or a program of the
+    user's has control, and nothing is known of it.
     """
-    ring = comm.ring()
-    if ring is None:
-        yield
-        return
 
-    def beat() -> None:
-        flags = (
-            _WAITING * comm.waiting
-            | _BLOCKED * (worker.blocking_io.busy > 0)
-            | _WARMING_UP * worker.warming_up
-        )
-        ring.send(np.array([worker.progress, flags, os.getpid()], np.int64))
+    def __init__(self, comm: Comm, limit: float, user: bool = False) -> None:
+        """`limit` in seconds is explained above; `user` says that the program is the user's between."""
+        self._comm, self._limit, self._user = comm, limit, user
+        self._worker: Worker | None = None
+        self._made = 0
+        """Progress of earlier workers."""
+        self._over = threading.Event()
+        self._ring: Ring | None = None
 
-    over = threading.Event()
-    same_host = comm.hosts[comm.rank] == comm.hosts[(comm.rank + 1) % comm.size]
+    def __enter__(self) -> Self:
+        self._ring = self._comm.ring()
+        if self._ring is not None:
+            self._thread = threading.Thread(target=self._watch, name="watchdog", daemon=True)
+            self._thread.start()
+        return self
 
-    def watch() -> None:
-        monitor, pause = Monitor(limit), min(1.0, limit / _SHORT / _BEATS)
+    def __exit__(self, *error: object) -> None:
+        if self._ring is not None:
+            self._over.set()
+            self._thread.join()
+            self._ring.send(np.array([_DONE, 0, os.getpid()], np.int64))
+
+    @contextmanager
+    def on(self, worker: Worker) -> Iterator[None]:
+        """Watch a worker while the block runs."""
+        if self._ring is None:
+            yield
+            return
+        blocking = worker.blocking_io  # as compilation is
+        self._worker = worker
+        try:
+            with (
+                blocking.announced(self._beat),
+                while_compiling(blocking.__enter__, blocking.__exit__),
+            ):
+                self._beat()
+                yield
+        finally:
+            self._made += worker.progress + 1
+            self._worker = None
+            self._beat()
+
+    def _beat(self) -> None:
+        """Send the next heartbeat."""
+        assert self._ring is not None
+        worker, made = self._worker, self._made
+        if worker is None and self._user:
+            state = _DONE, 0
+        elif worker is None:
+            state = made, _WAITING * self._comm.waiting | _BLOCKED
+        else:
+            busy = _BLOCKED * (worker.blocking_io.busy > 0)
+            flags = _WAITING * self._comm.waiting | busy | _WARMING_UP * worker.warming_up
+            state = made + worker.progress, flags
+        self._ring.send(np.array([*state, os.getpid()], np.int64))
+
+    def _watch(self) -> None:
+        assert self._ring is not None
+        comm = self._comm
+        same_host = comm.hosts[comm.rank] == comm.hosts[(comm.rank + 1) % comm.size]
+        monitor, pause = Monitor(self._limit), min(1.0, self._limit / _SHORT / _BEATS)
         before = time.monotonic()
-        while not over.wait(pause):
-            beat()
+        while not self._over.wait(pause):
+            self._beat()
             now = time.monotonic()
             # Time in which this process was stopped as well, as in a suspended job, does not count.
-            monitor.note(min(now - before, 2 * pause), ring.receive())
+            monitor.note(min(now - before, 2 * pause), self._ring.receive())
             before = now
             if monitor.stuck or (monitor.silent and same_host and _stopped(monitor.process)):
                 _end(comm, monitor)
-
-    thread = threading.Thread(target=watch, name="watchdog", daemon=True)
-    thread.start()
-    try:
-        blocking = worker.blocking_io  # as compilation is
-        with blocking.announced(beat), while_compiling(blocking.__enter__, blocking.__exit__):
-            yield
-    finally:
-        over.set()
-        thread.join()
-        ring.send(np.array([_DONE, 0, os.getpid()], np.int64))
 
 
 class Monitor:

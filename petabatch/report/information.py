@@ -20,7 +20,7 @@ from petabatch.storage.damaged import naming_damage
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.files import PARTS, RUN_FILE
 from petabatch.storage.gaps import steps_text
-from petabatch.storage.ledger import files_of, read
+from petabatch.storage.points import PointsFiles
 from petabatch.storage.verify import file_states
 from petabatch.storage.wave import waves_of
 
@@ -66,7 +66,7 @@ def describe(path: Path, now: datetime | None = None) -> str:
         try:
             with naming_damage(directory.run_file), results.open(directory.run_file) as run:
                 lines += _run(run, claimed(directory.path), now)
-                lines += _ledger(run, directory)
+                lines += _unindexed(run, directory)
                 recorded = list(_recorded(run))
                 known = " ".join(wrong)
                 wrong += [f"{name} is missing" for name in _missing(run) if name not in known]
@@ -88,12 +88,12 @@ def _unjoined(directory: RunDirectory) -> str:
 
 
 def _rows(directory: RunDirectory) -> int:
-    """Return how many finished points the ledger of a sweep has."""
-    return sum(len(rows) for file in files_of(directory.path) if (one := read(file)) for rows in one.rows)
+    """Return how many finished points the files of a sweep have."""
+    return sum(len(one.values) for one in PointsFiles(directory).read())
 
 
-def _ledger(run: results.Results, directory: RunDirectory) -> Iterator[str]:
-    """Yield how many points the ledger of a sweep has that is not finished, and `run.h5` lacks."""
+def _unindexed(run: results.Results, directory: RunDirectory) -> Iterator[str]:
+    """Yield how many points of a sweep that is not finished `run.h5` lacks."""
     points = run.attributes.get("points", {})
     if "finished" not in points or run.status == "done":
         return
@@ -102,7 +102,7 @@ def _ledger(run: results.Results, directory: RunDirectory) -> Iterator[str]:
         what = "slices" if run.params["run"].get("pool") else "points"
         text = f"{rows:,} {what} are finished, {rows - known:,} of them not in run.h5"
         hint = f"`petabatch join {directory.path}` adds them"
-        yield from field("ledger", f"{text}; {hint}")
+        yield from field("points", f"{text}; {hint}")
 
 
 def ended(path: Path) -> bool:
@@ -184,21 +184,17 @@ def _times(run: results.Results, running: bool | None, now: datetime | None) -> 
         since = (now or datetime.now(UTC)) - datetime.fromisoformat(about["updated"])
         written[-1] += f", {_duration(since.total_seconds())} ago"
     yield from field("dates (UTC)", "; ".join(written))
-    if "seconds" not in about:  # written by an earlier version
+    if "seconds" not in about:  # joined from chunks
         return
     seconds = float(about["seconds"])
     working = seconds - about["times"].get("kernels", 0.0)
     timed = about.get("timed_steps", 0 if run.status == "running" else reached)
     speed = timed * run.batch / working if working > 0 else 0.0
     duration = _duration(seconds)
-    # the steps before those of a run that started from another are the other's
-    partly = "timed_steps" in about and timed < reached and not settings.get("start_from")
-    if partly:
-        duration += f" for {timed} of {reached} steps; the time of the others is not known"
     if run.status == "running" and speed and "finished" not in about.get("points", {}):
         length = settings["steps"] or settings["displays"] * settings["display"]
         left = _duration((length - reached) * run.batch / speed)
-        duration += f"; about {left} left" if partly else f" so far, about {left} left"
+        duration += f" so far, about {left} left"
     yield from field("duration", duration)
     if speed:
         yield from field("mean speed", f"{speed:,.0f} slice·steps/s without loading kernels")

@@ -9,7 +9,7 @@ from pathlib import Path
 from petabatch.errors import StorageError
 from petabatch.storage.claim import Claim, claimed
 from petabatch.storage.directory import RunDirectory
-from petabatch.storage.files import DATA, DESCRIPTION, INPUTS, MANIFEST, POINTS, RESOLVED, RUN_FILE
+from petabatch.storage.files import DATA, DESCRIPTION, INPUTS, POINTS, RESOLVED, RUN_FILE
 from petabatch.storage.verify import FileState, file_states, repair
 
 _NEEDED = (RESOLVED, INPUTS, DESCRIPTION)
@@ -30,13 +30,9 @@ def verify(path: Path, repairing: bool) -> tuple[str, bool]:
                 lines.append(f"not rebuilt        {error}")
                 repaired = False
     states = list(file_states(directory))
-    damaged = [state for state in states if state.state in ("damaged", "unproven")]
+    damaged = [state for state in states if state.state == "damaged"]
     count = Counter(state.state for state in states)
     lines.append(f"files              {count['whole']} whole, {count['damaged']} damaged")
-    if count["unproven"]:
-        lines[-1] += f", {count['unproven']} that cannot be verified"
-    if count["unnamed"]:
-        lines[-1] += f", {count['unnamed']} readable but not in the manifest"
     lost = [state for state in states if state.state == "lost"]
     whole = {state.checkpoint for state in states if state.checkpoint is not None}
     whole -= {state.checkpoint for state in damaged}
@@ -53,8 +49,6 @@ def verify(path: Path, repairing: bool) -> tuple[str, bool]:
 
 def _meaning(state: FileState, checkpoints: Sequence[int | None], running: bool) -> str:
     """Return what is lost with a damaged file, or how to get it back."""
-    if state.state == "unproven":
-        return "`petabatch verify --repair` accepts it as it is"
     steps = [step for step in checkpoints if step is not None]
     if state.segment is not None:
         first, last = state.segment.first, state.segment.last
@@ -72,7 +66,7 @@ def _meaning(state: FileState, checkpoints: Sequence[int | None], running: bool)
         return f"steps {first} to {last} of {slices}: {remedy}"
     if state.checkpoint is not None:
         return f"the checkpoint of step {state.checkpoint} is lost; the recorded results are not affected"
-    if state.name in (RUN_FILE, MANIFEST):
+    if state.name == RUN_FILE:
         return "can be made from the other files: petabatch verify --repair"
     if state.name.startswith(f"{POINTS}/"):
         return "`petabatch verify --repair` takes damaged points out, and `petabatch resume` makes them again"

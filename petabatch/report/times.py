@@ -36,11 +36,8 @@ _COLUMNS: Mapping[str, tuple[str, ...]] = {
 
 
 def spent(about: Mapping[str, Any]) -> dict[str, float]:
-    """Return the seconds of each activity of a run with these attributes, the usual first, and of all others.
-
-    Of a run of an earlier version, which did not record them, nothing.
-    """
-    if "seconds" not in about:
+    """Return the seconds of each activity of a run with these attributes, the usual first, and of others."""
+    if "seconds" not in about:  # joined from chunks
         return {}
     times: Mapping[str, float] = about["times"]
     found = {_ACTIVITIES.get(name, name): times[name] for name in (*_ACTIVITIES, *times) if name in times}

@@ -13,12 +13,11 @@ import h5py
 import numpy as np
 
 from petabatch.errors import DamagedError, FormatError, Problem, StorageError, similar_path
-from petabatch.logs import log
 from petabatch.results.series import slice_number
-from petabatch.storage import JSON_ATTRIBUTES, manifest
+from petabatch.storage import JSON_ATTRIBUTES, seal
 from petabatch.storage.containment import is_segment, refuse_links, refuse_references
 from petabatch.storage.damaged import naming_damage, refuse_others
-from petabatch.storage.files import DESCRIPTION, PARTS, RUN_FILE
+from petabatch.storage.files import PARTS, RUN_FILE
 
 
 def find(path: str | os.PathLike[str]) -> Path:
@@ -61,14 +60,14 @@ class RunFile:
             raise
 
     def _verify(self) -> None:
+        folder = self.path.parent
+        if self.path.name != RUN_FILE or not (folder / PARTS).is_dir():
+            return  # a merged file, which HDF5's own checksums protect
         try:
-            proven = manifest.verify(self.path.parent, self.path.name)
+            seal.verify(folder, RUN_FILE)
         except DamagedError as error:
-            raise DamagedError(
-                f"{error}\n    hint:     `petabatch verify --repair {self.path.parent}` rebuilds it"
-            ) from None
-        if not proven and self.path.name == RUN_FILE and (self.path.parent / DESCRIPTION).exists():
-            log.warning("%s: %s", self.path, manifest.UNPROVEN)
+            hint = f"`petabatch verify --repair {folder}` rebuilds it"
+            raise DamagedError(f"{error}\n    hint:     {hint}") from None
 
     def __enter__(self) -> Self:
         return self

@@ -62,8 +62,6 @@ def traced(
         )
     end = int(ends[row])
     number = int(item.at(step=end, slice=slice_))
-    if "files" not in group:
-        raise NotRecorded(f"{item.name}: this run, of an earlier version, does not record file names")
     firsts = group["first_item"][()]
     holder = int(np.searchsorted(firsts, number, "right")) - 1
     y, x = (int(corner) for corner in crop.at(step=end, slice=slice_))

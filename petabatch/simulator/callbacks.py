@@ -11,6 +11,7 @@ import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
 from petabatch.arguments import whole_number
+from petabatch.engine.driver import Hook
 from petabatch.errors import ArgumentError
 from petabatch.spec.schedule import Every, Schedule, next_fire
 
@@ -60,3 +61,24 @@ class Callbacks:
     def due(self, step: int) -> list[Callback]:
         """Return those that are called at the end of `step`."""
         return [one for one in self.all if one.next(step - 1) == step]
+
+
+class Calls(Hook):
+    """The hook that calls them."""
+
+    def __init__(self, callbacks: Callbacks, call: Callable[[Callable[..., Any]], None]) -> None:
+        """`call` calls one of the functions."""
+        self._callbacks, self._call = callbacks, call
+
+    def next(self, step: int) -> int | None:
+        """Return the first step after `step` at whose end a function is called."""
+        return self._callbacks.next(step)
+
+    def due(self, step: int) -> bool:
+        """Return whether a function is called at the end of `step`."""
+        return bool(self._callbacks.due(step))
+
+    def at(self, step: int) -> None:
+        """Call the functions in their order."""
+        for one in self._callbacks.due(step):
+            self._call(one.function)

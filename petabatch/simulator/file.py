@@ -14,10 +14,10 @@ from petabatch.engine.images import Instead
 from petabatch.errors import FormatError, StorageError
 from petabatch.parallel.comm import Comm
 from petabatch.simulator.saved import Saved
-from petabatch.storage import READABLE
+from petabatch.storage import FORMAT
 from petabatch.storage.atomic import new_hdf5
 from petabatch.storage.damaged import naming_damage
-from petabatch.storage.seal import new_run_id, verify
+from petabatch.storage.seal import assert_whole, new_run_id
 from petabatch.storage.simulator_state import KIND
 
 _SHOWN = "shown"
@@ -58,14 +58,13 @@ def read(path: Path, slices: range) -> Saved:
         raise FormatError(f"{path}: this is not the state of a simulator: it is not in HDF5")
     with naming_damage(path), h5py.File(path, "r") as file:
         kind = file.attrs.get("kind")
-        if kind != KIND or file.attrs.get("petabatch_format") not in READABLE:
+        if kind != KIND or file.attrs.get("petabatch_format") != FORMAT:
             hint = "Simulator.from_run(DIR) goes on from a run" if kind in ("run", "checkpoint") else ""
             raise FormatError(
                 f"{path}: this is not the state of a simulator\n    found:    {kind}"
                 + (f"\n    hint:     {hint}" if hint else "")
             )
-        if not verify(path.parent, path.name):
-            raise StorageError(f"{path}: this file is damaged: its end is missing")
+        assert_whole(path)
         mine = slice(slices.start, slices.stop)
         arrays: dict[str, np.ndarray] = {}
 

@@ -12,6 +12,7 @@ import numpy as np
 from petabatch.assembly import assembled, initialise
 from petabatch.errors import ArgumentError, PetabatchError
 from petabatch.network import lazy_codes
+from petabatch.parallel.blocking_io import BlockingIO
 from petabatch.parallel.comm import Comm
 from petabatch.simulator import numbers
 from petabatch.simulator.records import Records
@@ -46,6 +47,34 @@ class Opened:
         if self._running is None:
             raise PetabatchError("Simulator: this simulator is closed\n    hint:     make another one")
         return self._running
+
+    @property
+    def step(self) -> int:
+        """The last step that was made."""
+        return self.running.step
+
+    @property
+    def blocking_io(self) -> BlockingIO:
+        """The blocking operations that this process is inside of."""
+        return self.running.engine.blocking_io
+
+    @property
+    def progress(self) -> int:
+        """A number that grows with the progress of any slice."""
+        return self.running.engine.progress
+
+    @property
+    def warming_up(self) -> bool:
+        """Whether the engine has not yet reached its first sync event."""
+        return self.running.engine.warming_up
+
+    def next_sync(self) -> int:
+        """Return the next step at whose end slices meet, or before which a live source is asked."""
+        return self.running.next_sync()
+
+    def advance(self, stop: int) -> None:
+        """Make the steps up to `stop`, at most `next_sync`; collective."""
+        self.running.advance(stop)
 
     @property
     def is_open(self) -> bool:

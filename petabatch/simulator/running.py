@@ -17,13 +17,14 @@ from petabatch.engine.state import check_whole
 from petabatch.logs import shown
 from petabatch.network import lazy_codes
 from petabatch.network.slices import coordinates
+from petabatch.parallel.comm import Serial
 from petabatch.simulator.agreement import all_ranks_raise
 from petabatch.simulator.records import Records
 from petabatch.simulator.saved import Saved
 from petabatch.simulator.undo import Undo
-from petabatch.spec.load import Loaded, resolved
+from petabatch.spec.load import Loaded
 from petabatch.storage.description import Description, Status
-from petabatch.storage.provenance import collect
+from petabatch.storage.provenance import of_run
 from petabatch.variable import Array
 
 _ENDLESS = 2**62
@@ -65,8 +66,8 @@ class Running:
         """The last step that was made."""
         return self.engine.step
 
-    def next_stop(self) -> int:
-        """Return the next step at whose end slices meet in any case."""
+    def next_sync(self) -> int:
+        """Return the next step at whose end slices meet, or before which a live source is asked."""
         begin, sync = self._sync
         if not begin <= self.step < sync:
             sync = self.engine.plan.next_sync(self.step)
@@ -76,7 +77,7 @@ class Running:
         return min([sync, *(change - 1 for change in changes if change is not None)])
 
     def advance(self, stop: int) -> None:
-        """Make the steps up to `stop`, at most `next_stop`; collective.
+        """Make the steps up to `stop`, at most `next_sync`; collective.
 
         After an error, on whichever rank, none is made on any.
         """
@@ -97,8 +98,8 @@ class Running:
                 with self.all_ranks_raise():
                     engine.advance_lanes(stop)
                 engine.meet(stop)
-            if self._evaluation is not None:
-                self._evaluation.record(stop)
+            if self._evaluation is not None and self._evaluation.due(stop):
+                self._evaluation.at(stop)
         except BaseException:
             if undo is not None:
                 undo.back_to(first)
@@ -191,13 +192,7 @@ class Running:
 
         def description() -> Description:
             network = loaded.network
-            about = collect(
-                params_text=loaded.text,
-                params=resolved(network),
-                seed=network.run.seed,
-                devices=[device],
-                overrides=list(loaded.location.overrides.values()),
-            )
+            about = of_run(loaded, Serial(), [device])
             differing = tuple(replace(one, values=one.values[mine]) for one in coordinates(network, recorded))
             return Description(streams, about, batch, status, files, differing)
 

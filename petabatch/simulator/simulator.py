@@ -15,17 +15,19 @@ import numpy as np
 from petabatch.arguments import checked, whole_number
 from petabatch.arrays import Channels
 from petabatch.assembly import assert_same_software, reloaded
+from petabatch.engine.driver import At, Driver, always
 from petabatch.engine.engine import Engine
 from petabatch.engine.images import Instead, log_notes
 from petabatch.errors import ArgumentError, PetabatchError, unknown
 from petabatch.logs import shown
 from petabatch.network.advice import log_advice
 from petabatch.parallel.launch import connect
+from petabatch.parallel.watchdog import Watch
 from petabatch.params import given
 from petabatch.progress import Progress
 from petabatch.results.in_memory import ResultsInMemory
 from petabatch.simulator import file
-from petabatch.simulator.callbacks import Callbacks, callback
+from petabatch.simulator.callbacks import Callbacks, Calls, callback
 from petabatch.simulator.interrupts import Interrupts
 from petabatch.simulator.opened import Opened
 from petabatch.simulator.parts import Part, named, part, parts
@@ -33,6 +35,7 @@ from petabatch.simulator.records import Recorded
 from petabatch.simulator.running import Running
 from petabatch.simulator.saved import Saved
 from petabatch.simulator.state_array import images_for
+from petabatch.spec.duration import seconds
 from petabatch.spec.load import Loaded
 from petabatch.spec.network import Network
 from petabatch.storage.atomic import available
@@ -87,6 +90,8 @@ class Simulator:
         assert_same_software(self._comm, loaded)
         self._busy, self._callbacks = False, Callbacks()
         self._opened = Opened(loaded, self._comm, threads)
+        self._watch = Watch(self._comm, seconds(loaded.network.run.stuck_after), user=True)
+        self._watch.__enter__()
         log_notes(self._engine.readers)
         whole = self._engine.features.group.size == 1  # otherwise this rank has a part of the arrays
         arrays = self._engine.state.arrays if whole else {}
@@ -288,6 +293,8 @@ class Simulator:
         """Free the memory and close the input files; a closed simulator cannot be used."""
         if self._busy:
             raise PetabatchError("Simulator.close: a step is being made")
+        if self._opened.is_open:
+            self._watch.__exit__()
         self._opened.close()
         self._callbacks = Callbacks()
 
@@ -330,15 +337,20 @@ class Simulator:
 
     def _advance(self, until: int, progress: Progress | None = None) -> None:
         with self._using(), Interrupts(self._comm) as interrupts:
-            while self.n_steps < until:
-                stops = [until, self._live.next_stop(), self._callbacks.next(self.n_steps)]
-                self._live.advance(min(stop for stop in stops if stop is not None))
+
+            def report(step: int) -> None:
                 interrupts.answer()
                 if progress is not None:
-                    progress.update(self.n_steps, self._latest("total"), self._latest("fraction"))
-                for one in self._callbacks.due(self.n_steps):
-                    with self._live.all_ranks_raise(), interrupts.at_once():
-                        one.function(self)
+                    progress.update(step, self._latest("total"), self._latest("fraction"))
+
+            def call(function: Callable[[Simulator], Any]) -> None:
+                with self._live.all_ranks_raise(), interrupts.at_once():
+                    function(self)
+
+            driver = Driver(self._opened, At(always, report), Calls(self._callbacks, call))
+            with self._watch.on(driver):
+                for _ in driver.advance(until):
+                    pass
 
     def _latest(self, quantity: str) -> tuple[str, float] | None:
         """Return a probe and the latest value of its quantity, averaged over the slices of this rank.

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from petabatch.engine.driver import Driver
 from petabatch.engine.engine import Engine
 
 _SELDOM = 200
@@ -52,5 +53,5 @@ class Undo:
         assert self._step is not None
         engine.recorder.forget_after(self._step)
         engine.go_back(self._step, {**engine.state.saved(), **self._arrays})
-        while engine.step < step:
-            engine.advance(min(step, engine.plan.next_sync(engine.step)))
+        for _ in Driver(engine).advance(step):
+            pass

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BeforeValidator, Field, ValidationInfo, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from petabatch.errors import InputError
@@ -202,12 +202,8 @@ class Movie(Order):
         return _Films(self, frames, batch)
 
 
-def _from_name(order: Any, info: ValidationInfo) -> Any:
-    if not isinstance(order, str):
-        return order
-    # params.json has tables; only runs of format 1 have names there, and called `by_movie` so
-    former = order == "movie" and (info.context or {}).get("arrays") is not None
-    return {"type": "by_movie" if former else order}
+def _from_name(order: Any) -> Any:
+    return {"type": order} if isinstance(order, str) else order
 
 
 AnOrder = Annotated[Order, OneOf(Order), BeforeValidator(_from_name)]

@@ -85,8 +85,8 @@ class Run(Model):
     pool: Flag = False
     """Slices are items of a pool: few are held at once, one for each thread or as many as are advanced
     together, and each makes way for the next when it has reached the end of the run, on any thread and rank.
-    For data sets that are coded with frozen weights, with as many slices as images; finished slices are kept
-    in a [ledger](experiments.md#more-points-than-fit). Each slice has the bits that it has without `pool`."""
+    For data sets that are coded with frozen weights, with as many slices as images; finished slices are
+    [committed](experiments.md#more-points-than-fit). Each slice has the bits that it has without `pool`."""
     wall_limit: Duration | None = None
     """Wall-clock limit after which the run writes a checkpoint and stops, such as `"11h50m"`."""
     stuck_after: Duration = "5m"

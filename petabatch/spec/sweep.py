@@ -155,8 +155,8 @@ class Sweep(Model):
     """Points of a table: a CSV file or HDF5 file (`"points.h5"`, `"points.h5:group"`) with a column for each
     key path, or, in Python, arrays by key path. The run keeps the values, not the file."""
     wave: Count | None = None
-    """Number of points that are held at once, for more points than fit in memory. Finished points are kept in
-    a ledger, and `petabatch resume` makes the others. By default a sweep that fits is one batch, with
+    """Number of points that are held at once, for more points than fit in memory. Finished points are
+    committed, and `petabatch resume` makes the others. By default a sweep that fits is one batch, with
     checkpoints; another one has waves of the points that fit."""
     values: dict[str, _Values] = Field(default_factory=dict)
     """The values by key path; in a params file, the key paths stand in the table `[sweep]` itself."""

@@ -1,9 +1,7 @@
-"""The files of a run, each written under a temporary name, renamed when complete, and never modified."""
+"""The files of a run: written under a temporary name, sealed, renamed when complete, never modified."""
 
-FORMAT = 2
+FORMAT = 3
 """Version of the layout in docs/file-format.md: the root attribute `petabatch_format` of every file."""
-READABLE = (1, FORMAT)
-"""Versions that can be read, resumed and merged."""
 JSON_ATTRIBUTES = (
     "params",
     "overrides",

@@ -13,9 +13,9 @@ import h5py
 
 from petabatch.errors import Problem, StorageError
 from petabatch.storage import FORMAT
+from petabatch.storage.file_object import FileObject
 from petabatch.storage.files import temporary_name
 from petabatch.storage.seal import seal
-from petabatch.storage.sink import Sink
 
 _SUFFIXES = (".h5", ".hdf5")
 
@@ -97,16 +97,16 @@ def new_hdf5(
         descriptor = _create(temporary)
     except OSError as error:
         raise unwritable(path, error) from error
-    sink = Sink(descriptor)
+    target = FileObject(descriptor)
 
     def check() -> None:
-        if sink.error is not None:
+        if target.error is not None:
             raise StorageError(f"{path}: cannot be written")
 
     try:
         try:
             # HDF5 1.10 (2016), which virtual datasets need anyway
-            with h5py.File(path.name, "w", driver="fileobj", fileobj=sink, libver=("v110", "v110")) as file:
+            with h5py.File(path.name, "w", driver="fileobj", fileobj=target, libver=("v110", "v110")) as file:
                 file.attrs["petabatch_format"] = FORMAT
                 yield file, check
             check()
@@ -116,16 +116,16 @@ def new_hdf5(
                 os.fsync(descriptor)
                 rename(temporary, path)
             except OSError as error:
-                sink.error = error
+                target.error = error
                 raise
         finally:
             os.close(descriptor)
     except BaseException as error:
         with suppress(OSError):
             os.unlink(temporary)
-        if isinstance(sink.error, OSError):
-            raise unwritable(path, sink.error, sink.size) from sink.error
-        raise sink.error or error from None
+        if isinstance(target.error, OSError):
+            raise unwritable(path, target.error, target.size) from target.error
+        raise target.error or error from None
 
 
 def _create(temporary: Path) -> int:

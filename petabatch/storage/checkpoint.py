@@ -20,12 +20,12 @@ import numpy as np
 
 from petabatch.errors import DamagedError, StorageError
 from petabatch.logs import log
-from petabatch.storage import manifest
+from petabatch.storage import seal
 from petabatch.storage.atomic import new_hdf5
 from petabatch.storage.checkpoint_part import Part, link, read_parts, verify, write_part
 from petabatch.storage.damaged import opened
 from petabatch.storage.directory import RunDirectory
-from petabatch.storage.files import CHECKPOINTS, HEAD
+from petabatch.storage.files import HEAD
 
 _HEAD = re.compile(HEAD)
 _FILE = re.compile(r"\.?step_(\d+)[_.].*")
@@ -80,8 +80,6 @@ def save_checkpoint(
                 link(file, name, array, parts, batch)
             else:
                 file[name] = h5py.ExternalLink(parts[0].name, name)
-    name = _listed(_head(directory, step))
-    manifest.append(directory.path, [manifest.Entry.of(directory.path / name, name)])
     _retire(directory, step, keep)
 
 
@@ -103,8 +101,6 @@ def latest_checkpoint(directory: RunDirectory, before: int | None = None) -> Pat
             continue
         for problem in damaged:
             log.warning("%s; the checkpoint of step %d is used instead", problem, step)
-        if not is_proven(head):
-            log.warning("%s: %s", head, manifest.UNPROVEN)
         return head
     if damaged:
         raise DamagedError(
@@ -129,14 +125,6 @@ def is_whole(head: Path) -> bool:
     except StorageError:
         return False
     return True
-
-
-def is_proven(head: Path) -> bool:
-    """Return whether a head has a line in the manifest or a seal, or is of format 1, which has neither."""
-    if manifest.verify(head.parent.parent, _listed(head)):
-        return True
-    with h5py.File(head, "r") as file:
-        return bool(file.attrs["petabatch_format"] == 1)
 
 
 def verify_checkpoint(head: Path) -> None:
@@ -165,7 +153,7 @@ def load_checkpoint(path: Path, lo: int, hi: int) -> tuple[dict[str, np.ndarray]
     names, batched = attributes["arrays"], set(attributes["batched"])
     try:
         return read_parts(path, parts, names, batched, lo, hi), attributes["meta"]
-    except (OSError, LookupError, ValueError) as error:  # a head that the manifest does not name
+    except (OSError, LookupError, ValueError) as error:
         raise DamagedError(f"{path}: this checkpoint does not fit its parts: {error}") from error
 
 
@@ -191,12 +179,6 @@ def drop_checkpoints(directory: RunDirectory) -> None:
     _remove(directory, lambda step: True)
 
 
-def is_head(name: str) -> bool:
-    """Return whether a path below the run directory is that of a head."""
-    folder, _, file = name.rpartition("/")
-    return folder == CHECKPOINTS and _HEAD.fullmatch(file) is not None
-
-
 def step_of(head: Path) -> int:
     """Return the step of a checkpoint, by the name of its head."""
     match = _HEAD.fullmatch(head.name)
@@ -213,13 +195,8 @@ def _head(directory: RunDirectory, step: int) -> Path:
     return directory.checkpoints / f"step_{step:09d}.h5"
 
 
-def _listed(head: Path) -> str:
-    """Return the name of a head in the manifest."""
-    return f"{CHECKPOINTS}/{head.name}"
-
-
 def _read_head(path: Path) -> tuple[list[Part], dict[str, Any]]:
-    manifest.verify(path.parent.parent, _listed(path))
+    seal.verify(path.parent.parent, f"{path.parent.name}/{path.name}")
     with opened(path, "checkpoint") as file:
         attributes = dict(file.attrs)
         texts = {name: json.loads(attributes[name]) for name in ("parts", "arrays", "batched", "meta")}
@@ -252,17 +229,12 @@ def _retire(directory: RunDirectory, step: int, keep: int) -> None:
 def _remove(
     directory: RunDirectory, chosen: Callable[[int], bool], keeping: Collection[str] = frozenset()
 ) -> None:
-    """Remove the files of the chosen steps, heads first, so that no head is left without its parts.
-
-    Heads that are missing leave the manifest, too.
-    """
-    heads = [name.rpartition("/")[2] for name in manifest.read(directory.path).entries if is_head(name)]
+    """Remove the files of the chosen steps, heads first, so that no head is left without its parts."""
     names = [
         name
-        for name in {*os.listdir(directory.checkpoints), *heads}
+        for name in os.listdir(directory.checkpoints)
         if name not in keeping and (match := _FILE.fullmatch(name)) and chosen(int(match[1]))
     ]
-    manifest.forget(directory.path, {f"{CHECKPOINTS}/{name}" for name in names})
     for name in sorted(names, key=lambda name: _HEAD.fullmatch(name) is None):
         try:
             (directory.checkpoints / name).unlink(missing_ok=True)

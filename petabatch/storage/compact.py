@@ -7,7 +7,6 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from itertools import groupby
 
-from petabatch.storage import manifest
 from petabatch.storage.atomic import new_hdf5
 from petabatch.storage.checkpoint import checkpoint_steps
 from petabatch.storage.directory import RunDirectory
@@ -108,4 +107,3 @@ def _merge_rows(directory: RunDirectory, rows: Sequence[Row], streams: Sequence[
         for old in row.segments:
             directory.summaries.pop(old.name, None)
     directory.summaries[segment.name] = summary
-    manifest.append(directory.path, [manifest.Entry.of(directory.path / segment.path, segment.path)])

@@ -11,7 +11,7 @@ import h5py
 
 from petabatch.errors import DamagedError, FormatError, PetabatchError
 from petabatch.regular_files import reason, regular
-from petabatch.storage import FORMAT, READABLE
+from petabatch.storage import FORMAT
 from petabatch.storage.simulator_state import refuse_state
 
 _ERRORS = (
@@ -53,7 +53,7 @@ def opened(path: Path, kind: str) -> Iterator[Any]:
 def refuse_others(path: Path, file: Any, kind: str) -> None:
     """Raise FormatError unless an open HDF5 file is of this kind, in a format that can be read."""
     found = file.attrs.get("petabatch_format"), file.attrs.get("kind")
-    if found[0] not in READABLE or found[1] != kind:
+    if found[0] != FORMAT or found[1] != kind:
         refuse_state(path)
         raise FormatError(
             f"{path}: not a {kind} file of this version of petabatch\n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -16,7 +17,8 @@ from typing import Any
 import numpy as np
 
 from petabatch.errors import DamagedError, Problem, RunDirectoryError, StorageError, similar_path
-from petabatch.storage import manifest
+from petabatch.storage import seal
+from petabatch.storage.atomic import new_file
 from petabatch.storage.claim import LOG, Claim
 from petabatch.storage.containment import refuse_links
 from petabatch.storage.files import (
@@ -25,7 +27,6 @@ from petabatch.storage.files import (
     DESCRIPTION,
     EQUATIONS,
     INPUTS,
-    MANIFEST,
     PARAMS,
     PARTS,
     POINTS,
@@ -35,9 +36,11 @@ from petabatch.storage.files import (
     refuse_replacement,
     temporary_name,
 )
-from petabatch.storage.manifest import Entry
-from petabatch.storage.seal import new_run_id, recorded_run_id
+from petabatch.storage.seal import new_run_id, recorded_run_id, sealed_json
 from petabatch.storage.simulator_state import refuse_state
+
+_ARRAYS = re.compile(r"in memory: [^\"]*, sha256 ([0-9a-f]{16})")
+"""What stands in `params.json` for an array of `DATA`."""
 
 
 @dataclass(frozen=True)
@@ -46,11 +49,9 @@ class RunDirectory:
 
     path: Path
     run_id: str = field(default="", compare=False)
-    """Identity of the run, with which its files are sealed; empty for runs of earlier versions."""
+    """Identity of the run, with which its files are sealed; empty where `params.json` is damaged."""
     summaries: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
     """Cached summaries of the segments, which are immutable, by file name."""
-    saved: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
-    """What this process wrote last to a file that is replaced, by its name."""
 
     @property
     def run_file(self) -> Path:
@@ -69,7 +70,7 @@ class RunDirectory:
 
     @property
     def in_waves(self) -> bool:
-        """Whether it is that of a sweep in waves, whose points are in a ledger."""
+        """Whether it is that of a sweep in waves, with files of points."""
         return (self.path / POINTS).is_dir()
 
     @property
@@ -117,7 +118,7 @@ class RunDirectory:
 
     @property
     def inputs(self) -> Path:
-        """Fingerprints of the input files, one JSON list per line; see `storage.inputs`."""
+        """Fingerprints of the input files, as JSON; see `storage.inputs`."""
         return self.path / INPUTS
 
     @property
@@ -133,11 +134,11 @@ class RunDirectory:
         params_suffix: str = ".toml",
         force: bool = False,
         resolved: Mapping[str, object] | None = None,
-        inputs: str = "",
+        inputs: Mapping[str, object] | None = None,
         arrays: Mapping[str, np.ndarray] | None = None,
         claim: Claim | None = None,
         folders: Sequence[str] = (),
-        equations: str = "",
+        equations: Mapping[str, object] | None = None,
     ) -> RunDirectory:
         """Create a new run directory; `force` replaces an existing one. Called on rank 0 only.
 
@@ -164,16 +165,19 @@ class RunDirectory:
             for folder in (fresh, *(fresh / name for name in (PARTS, CHECKPOINTS, *folders))):
                 folder.mkdir()
             (fresh / f"params{params_suffix}").write_text(params_text, encoding="utf-8")
-            (fresh / RESOLVED).write_text(json.dumps(resolved or {}, indent=1), encoding="utf-8")
-            (fresh / INPUTS).write_text(inputs, encoding="utf-8")
+            made = cls(fresh, new_run_id())
+            made.write(RESOLVED, resolved or {})
+            made.write(INPUTS, inputs or {})
             if equations:
-                (fresh / EQUATIONS).write_text(equations, encoding="utf-8")
+                made.write(EQUATIONS, equations)
             (fresh / LOG).touch()
             if arrays:
                 (fresh / DATA).mkdir()
             for name, array in (arrays or {}).items():
-                np.save(fresh / DATA / f"{name}.npy", array, allow_pickle=False)
-            manifest.append(fresh, (Entry.of(fresh / name, name) for name in cls(fresh).fixed_files()))
+                with (fresh / DATA / f"{name}.npy").open("w+b") as file:
+                    np.save(file, array, allow_pickle=False)
+                    file.flush()
+                    seal.seal(file.fileno(), made.run_id)
             if claim is not None:
                 claim.take(fresh, target)
             if exists:
@@ -191,7 +195,7 @@ class RunDirectory:
         finally:
             shutil.rmtree(work, ignore_errors=True)
             replaced.release()
-        return cls(target, new_run_id())
+        return cls(target, made.run_id)
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> RunDirectory:
@@ -211,7 +215,7 @@ class RunDirectory:
             raise RunDirectoryError(problem.render(str(target)))
         if lacks := lacking(target):
             missing = f"it has no {', no '.join(lacks)}"
-            if not (target / MANIFEST).is_file():
+            if not (target / INPUTS).is_file():
                 raise RunDirectoryError(f"{target}: not a run directory: {missing}")
             raise RunDirectoryError(
                 f"{target}: this run is damaged: {missing}\n"
@@ -221,38 +225,32 @@ class RunDirectory:
         refuse_links(target)
         return cls(target, recorded_run_id(target) or "")
 
-    def write_inputs(self, text: str) -> None:
-        """Replace the fingerprints of the input files."""
-        manifest.write(self.inputs, text)
+    def write(self, name: str, table: Mapping[str, object]) -> None:
+        """Write or replace a JSON file of the run, with its seal; called on rank 0 only.
 
-    def fixed_files(self) -> list[str]:
-        """Return the names of the files in the manifest that are neither segments nor checkpoints."""
-        found = [
-            name
-            for name in (*PARAMS, RESOLVED, INPUTS, EQUATIONS, DESCRIPTION, RUN_FILE)
-            if (self.path / name).is_file()
-        ]
-        return [*found, *self._arrays()]
+        Raises StorageError.
+        """
+        with new_file(self.path / name) as file:
+            file.write(sealed_json(table, self.run_id).encode())
 
     def initial_files(self) -> list[str]:
-        """Return the names of the files with which every run starts, and which it needs to be resumed."""
+        """Return the names of the files with which the run started, and which it needs to be resumed."""
         derived = [EQUATIONS] if self.equations.is_file() else []
-        return [RESOLVED, INPUTS, *derived, *self._arrays()]
-
-    def _arrays(self) -> list[str]:
-        return sorted(f"{DATA}/{file.name}" for file in self.data.glob("*.npy"))
+        arrays = {file.name for file in self.data.glob("*.npy")}
+        with suppress(OSError):  # those that are missing
+            text = self.resolved.read_text(encoding="utf-8", errors="replace")
+            arrays |= {f"{digest}.npy" for digest in _ARRAYS.findall(text)}
+        return [RESOLVED, INPUTS, *derived, *(f"{DATA}/{name}" for name in sorted(arrays))]
 
     def verify(self) -> None:
-        """Raise DamagedError if a file that the run has from the start is not as it was written."""
-        known = manifest.read(self.path)
-        for name in (
-            RESOLVED,
-            INPUTS,
-            DESCRIPTION,
-            *(name for name in known.entries if name == EQUATIONS or name.startswith(f"{DATA}/")),
-        ):
+        """Raise DamagedError if a file that a resumed run needs is not as it was written.
+
+        One without a seal may have been edited.
+        """
+        described = [DESCRIPTION] if (self.path / DESCRIPTION).exists() else []
+        for name in (*self.initial_files(), *described):
             try:
-                known.check(self.path, name)
+                seal.verify(self.path, name)
             except DamagedError as error:
                 raise DamagedError(
                     f"{error}\n"

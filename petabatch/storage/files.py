@@ -8,13 +8,13 @@ from pathlib import Path
 from petabatch.errors import RunDirectoryError
 
 RUN_FILE, PARTS, CHECKPOINTS = "run.h5", "parts", "checkpoints"
-RESOLVED, INPUTS = "params.json", "inputs.jsonl"
+RESOLVED, INPUTS = "params.json", "inputs.json"
 EQUATIONS = "equations.json"
 """What was derived of the equations of a network, where it has any."""
 DATA = "data"
-DESCRIPTION, MANIFEST = "run.json", "manifest.txt"
-POINTS, LEDGER, WAVE = "points", ".ledger", ".wave"
-"""The folder of a sweep in waves, and the endings of files in it; see `storage.ledger`, `storage.wave`."""
+DESCRIPTION = "run.json"
+POINTS = "points"
+"""The folder of a sweep in waves; see `storage.points`."""
 LOST = ".lost"
 """Ending of what is left of a segment that is lost; see `storage.lost`."""
 PARAMS = ("params.toml", "params.py")
@@ -29,13 +29,17 @@ SEGMENT = r"steps_(\d+)-(\d+)(?:_slices_(\d+)-(\d+))?\.h5"
 """Of `PARTS`: first and last step, first slice and the one after the last."""
 HEAD, PART = r"step_(\d+)\.h5", r"step_\d+_rank_\d+_[0-9a-f]{8}\.h5"
 """Of `CHECKPOINTS`: a checkpoint by its step, and what a rank wrote of it, by its checksum."""
+POINTS_FILE = r"(\d+)-of-(\d+)_(\d+)_(\d+)(?:-(\d+))?\.h5"
+"""Of `POINTS`: chunk, number of chunks, attempt, first and last commit."""
+WAVE = r"(\d+)-of-(\d+)_(\d+)\.h5"
+"""Of `CHECKPOINTS`: the wave under way of a chunk, by its attempt."""
 ARRAY = r"[0-9a-f]{16}\.npy"
 """Of `DATA`."""
 _OURS = {
     PARTS: re.compile(rf"\.?{SEGMENT}(\.tmp|\{LOST})?"),
-    CHECKPOINTS: re.compile(rf"\.?({HEAD}|{PART}|step_\d+_rank_\d+\.h5)(\.tmp)?"),
+    CHECKPOINTS: re.compile(rf"\.?({HEAD}|{PART}|step_\d+_rank_\d+\.h5|{WAVE})(\.tmp)?"),
     DATA: re.compile(ARRAY),
-    POINTS: re.compile(r"\.?\d+-of-\d+_\d+(\.ledger(\.tmp|\.lost)?|\.wave(\.tmp)?|\.txt)"),
+    POINTS: re.compile(rf"\.?{POINTS_FILE}(\.tmp|\{LOST})?|\d+-of-\d+_\d+\.txt"),
 }
 FOLDERS = tuple(_OURS)
 _FILES = {
@@ -46,8 +50,7 @@ _FILES = {
     EQUATIONS,
     RUN_FILE,
     DESCRIPTION,
-    MANIFEST,
-    *map(temporary_name, (RESOLVED, INPUTS, RUN_FILE, DESCRIPTION, MANIFEST)),
+    *map(temporary_name, (RESOLVED, INPUTS, RUN_FILE, DESCRIPTION)),
 }
 _LOGS = re.compile(r"log(\.rank\d+)?\.txt|\.shared_[0-9a-f]+\.tmp")
 """Also what `storage.shared` leaves if it is killed."""
@@ -63,7 +66,7 @@ def lacking(path: Path) -> list[str]:
 
 def refuse_replacement(path: Path, force: bool) -> None:
     """Raise RunDirectoryError unless a run, and no one else, has written `path`, and `force` is given."""
-    run = path.is_dir() and (not any(path.iterdir()) or not lacking(path) or (path / MANIFEST).is_file())
+    run = path.is_dir() and (not any(path.iterdir()) or not lacking(path) or (path / INPUTS).is_file())
     if path.is_symlink() or not run:
         kind = "a directory" if path.is_dir() else "a file"
         raise RunDirectoryError(

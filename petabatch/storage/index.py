@@ -10,7 +10,6 @@ import h5py
 import numpy as np
 
 from petabatch.errors import StorageError
-from petabatch.storage import manifest
 from petabatch.storage.atomic import new_hdf5
 from petabatch.storage.checkpoint import drop_checkpoints_after
 from petabatch.storage.compact import LIMIT, compact
@@ -54,12 +53,12 @@ def write_index(
     if until is None:
         compact(directory, streams, batch, limit)
     began = time.monotonic()
-    about = {**provenance, "run_id": directory.run_id} if directory.run_id else provenance
+    about = {**provenance, "run_id": directory.run_id}
     described = Description(tuple(streams), about, batch, status, files or {}, tuple(coordinates))
-    described.save(directory)
     rows, superseded = find_rows(directory, batch, until)
     gaps = find_gaps(directory, rows, until)
-    with new_hdf5(directory.run_file, manifest.rename, directory.run_id) as (file, _):
+    described.save(directory, (segment.name for row in rows for segment in row.segments))
+    with new_hdf5(directory.run_file, run_id=directory.run_id) as (file, _):
         lay_out(file, rows, gaps, described, _values(rows, batch), _steps(rows))
     took = time.monotonic() - began
     _remove(directory, superseded)
@@ -86,7 +85,6 @@ def drop_after(directory: RunDirectory, step: int) -> None:
 
 
 def _remove(directory: RunDirectory, segments: Sequence[Segment]) -> None:
-    manifest.forget(directory.path, {segment.path for segment in segments})
     for segment in segments:
         directory.summaries.pop(segment.name, None)
         try:

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from io import BufferedReader
 
-from petabatch.errors import InputError, StorageError
+from petabatch.errors import InputError
 from petabatch.logs import log
 from petabatch.parallel.comm import Comm
 from petabatch.parallel.consistency import fingerprint as hash_of
@@ -23,7 +23,10 @@ from petabatch.parallel.consistency import name_ranks
 from petabatch.regular_files import open_regular
 from petabatch.sources.over_files import over_files
 from petabatch.spec.network import Network
+from petabatch.storage.damaged import naming_damage
 from petabatch.storage.directory import RunDirectory
+from petabatch.storage.files import INPUTS
+from petabatch.storage.seal import read_json
 
 _BLOCK = 4096
 """Bytes per hashed block."""
@@ -64,20 +67,15 @@ def fingerprints(network: Network) -> list[Fingerprint]:
     return over_files(_fingerprint, paths, f"fingerprinting {len(paths):,} input files")
 
 
-def serialise(files: Iterable[Fingerprint]) -> str:
-    """Return fingerprints as text, one JSON list per line."""
-    return "\n".join(f'[{json.dumps(f.path)}, {f.size}, {f.modified}, "{f.digest}"]' for f in files)
+def table(files: Iterable[Fingerprint]) -> dict[str, object]:
+    """Return fingerprints as a table for JSON."""
+    return {"files": [[file.path, file.size, file.modified, file.digest] for file in files]}
 
 
 def recorded(directory: RunDirectory) -> list[Fingerprint]:
     """Return the fingerprints recorded when a run started."""
-    if not directory.inputs.exists():  # a run of an earlier version
-        return []
-    try:
-        lines = directory.inputs.read_text(encoding="utf-8").splitlines()
-        return [Fingerprint(*file) for file in json.loads(f"[{','.join(lines)}]")]
-    except (ValueError, TypeError) as error:
-        raise StorageError(f"{directory.inputs}: this file is damaged: {error}") from error
+    with naming_damage(directory.inputs):
+        return [Fingerprint(*file) for file in read_json(directory.inputs)["files"]]
 
 
 def summary(directory: RunDirectory) -> dict[str, object]:
@@ -95,7 +93,7 @@ def compare_plugins(directory: RunDirectory, plugins: Sequence[str], changed_inp
     paths = _programs(plugins)
     before = {file.path: file for file in recorded(directory)}
     old = [before[path] for path in paths if path in before]
-    now = [file for file in _alike(old, [_fingerprint(path) for path in paths]) if file.size >= 0]
+    now = [file for file in map(_fingerprint, paths) if file.size >= 0]
     if changed_input or [file.content for file in old] == [file.content for file in now]:
         return
     raise InputError(
@@ -110,13 +108,9 @@ def compare(directory: RunDirectory, now: Sequence[Fingerprint], changed_input: 
     """Compare the input files with the fingerprints recorded when the run started.
 
     Raises InputError when one has changed, unless `changed_input` allows it; then the new fingerprints
-    replace the old ones. Logs a warning when only modification times differ. Does nothing for a run without
-    recorded fingerprints.
+    replace the old ones. Logs a warning when only modification times differ.
     """
     before = recorded(directory)
-    if not directory.inputs.exists():
-        return
-    now = _alike(before, now)
     if [file.content for file in before] == [file.content for file in now]:
         pairs = zip(before, now, strict=True)
         dated = [new.path for old, new in pairs if old.path == new.path and old.modified != new.modified]
@@ -132,7 +126,7 @@ def compare(directory: RunDirectory, now: Sequence[Fingerprint], changed_input: 
             "an uninterrupted run)"
         )
     log.warning("resuming with changed input files: %s", found)
-    directory.write_inputs(serialise(now))
+    directory.write(INPUTS, table(now))
 
 
 def of_hosts(comm: Comm, network: Network) -> list[Fingerprint]:
@@ -172,27 +166,17 @@ def _programs(plugins: Iterable[str]) -> list[str]:
     return [plugin for plugin in plugins if plugin.endswith(".py")]
 
 
-def _alike(before: Sequence[Fingerprint], now: Sequence[Fingerprint]) -> list[Fingerprint]:
-    """Return `now` with the hashes of blocks that earlier versions recorded of plug-ins, too."""
-    sampled = {file.path for file in before if len(file.digest) == _SHORT}
-    return [
-        _fingerprint(file.path, sampled=True) if file.path in sampled and len(file.digest) > _SHORT else file
-        for file in now
-    ]
-
-
 def _listed(paths: Sequence[str]) -> str:
     return ", ".join(paths[:_LISTED]) + (", ..." if len(paths) > _LISTED else "")
 
 
-def _fingerprint(path: str, sampled: bool | None = None) -> Fingerprint:
-    """Return the fingerprint of a file, by default of all bytes of a program and of blocks of other files."""
-    if sampled is None:
-        sampled = not path.endswith(".py")
+def _fingerprint(path: str) -> Fingerprint:
+    """Return the fingerprint of a file: of all bytes of a program, and of blocks of other files."""
     try:
         with open_regular(path) as file:
             about = os.fstat(file.fileno())
-            digest = _sampled(file.fileno(), about.st_size) if sampled else _whole(file)
+            is_program = path.endswith(".py")
+            digest = _whole(file) if is_program else _sampled(file.fileno(), about.st_size)
     except OSError:
         return Fingerprint(path, -1, 0, "")
     return Fingerprint(path, about.st_size, about.st_mtime_ns, digest)

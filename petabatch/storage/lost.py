@@ -7,9 +7,9 @@ missing. It allows the other segments not to be contiguous; nothing is read from
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
 from petabatch.errors import StorageError
-from petabatch.storage import manifest
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.files import LOST
 from petabatch.storage.segment import Segment
@@ -22,18 +22,21 @@ def lost_segments(directory: RunDirectory) -> list[Segment]:
 
 def give_up(directory: RunDirectory, segments: Iterable[Segment]) -> None:
     """Take segments out of a run; called by one process, which has claimed the directory."""
-    given_up = list(segments)
-    for segment in given_up:
-        path, mark = directory.parts / segment.name, directory.parts / f"{segment.name}{LOST}"
-        try:
-            if path.exists():
-                path.replace(mark)
-            else:
-                mark.touch()
-        except OSError as error:
-            raise StorageError(f"{mark}: cannot be made: {error.strerror}") from error
+    for segment in segments:
+        put_aside(directory.parts / segment.name)
         directory.summaries.pop(segment.name, None)
-    manifest.forget(directory.path, {segment.path for segment in given_up})
+
+
+def put_aside(path: Path) -> None:
+    """Rename a damaged file to `NAME.lost`, and leave an empty one where it is missing."""
+    mark = path.with_name(f"{path.name}{LOST}")
+    try:
+        if path.exists():
+            path.replace(mark)
+        else:
+            mark.touch()
+    except OSError as error:
+        raise StorageError(f"{mark}: cannot be made: {error.strerror}") from error
 
 
 def drop_lost(directory: RunDirectory, chosen: Callable[[Segment], bool]) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from petabatch.errors import StorageError
-from petabatch.storage import manifest
+from petabatch.storage import seal
 from petabatch.storage.atomic import available, new_file, new_hdf5
 from petabatch.storage.damaged import naming_damage
 from petabatch.storage.description import describe, indexed_steps
@@ -16,7 +16,7 @@ from petabatch.storage.directory import RunDirectory
 from petabatch.storage.files import RUN_FILE
 from petabatch.storage.join import join
 from petabatch.storage.layout import lay_out
-from petabatch.storage.rows import expected_segments, find_gaps, find_rows, verify_segments
+from petabatch.storage.rows import find_gaps, find_rows, verify_rows
 from petabatch.storage.segment import create_dataset, create_plain
 from petabatch.variable import Stream
 
@@ -33,11 +33,8 @@ def merge(folder: str | os.PathLike[str], target: str | os.PathLike[str]) -> Pat
     if directory.in_waves:
         return _copied(directory, path)
     described = describe(directory)
-    verify_segments(directory, expected_segments(directory))
+    verify_rows(directory, described.batch, indexed_steps(directory)[0])
     rows, _ = find_rows(directory, described.batch)
-    reached, _ = indexed_steps(directory)
-    if (rows[-1].last if rows else 0) < reached:
-        raise StorageError(f"{directory.parts}: the segments up to step {reached} are missing")
     values: dict[Stream, Any] = {}
     steps: dict[Stream, Any] = {}
 
@@ -60,7 +57,7 @@ def _copied(directory: RunDirectory, path: Path) -> Path:
     if not directory.run_file.exists():
         hint = f"    hint:     petabatch join {directory.path}"
         raise StorageError(f"{directory.run_file}: the points of this sweep are not joined yet\n{hint}")
-    manifest.verify(directory.path, RUN_FILE)
+    seal.verify(directory.path, RUN_FILE)
     with naming_damage(directory.run_file):
         source = directory.run_file.open("rb")
     with source, new_file(path) as file:

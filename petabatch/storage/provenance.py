@@ -15,13 +15,17 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from petabatch.parallel.comm import Comm
+from petabatch.spec.load import Loaded, resolved
+from petabatch.storage.directory import RunDirectory
+from petabatch.storage.inputs import summary
 from petabatch.threads import thread_pools
 from petabatch.version import __version__
 
 PROCESSOR = ("BLAS", "CPU", "CPU features", "kernels for")
 """Names of what differs between processors."""
 _COMPARED = ("libraries", "blas", "compiler")
-"""Attributes that say what determines the bits; runs of earlier versions lack the last."""
+"""Attributes that say what determines the bits."""
 _LIBRARIES = (
     "numpy",
     "scipy",
@@ -74,6 +78,34 @@ def collect(
         "started": started or now,
         "resumed": now if started else None,
     }
+
+
+def of_run(
+    loaded: Loaded,
+    comm: Comm,
+    devices: Sequence[str],
+    *,
+    directory: RunDirectory | None = None,
+    before: Mapping[str, Any] | None = None,
+    began: datetime | None = None,
+) -> dict[str, Any]:
+    """Return what is recorded of a run on the ranks of `comm`, without its durations.
+
+    `before` is that of the run that this process goes on with, in the `directory` of both.
+    """
+    known, text = before or {}, loaded.text if directory is None else directory.params_text
+    found = collect(
+        params_text=known.get("params_given") or text,
+        params=resolved(loaded.network),
+        seed=loaded.network.run.seed,
+        hosts=comm.hosts,
+        ranks=comm.size,
+        devices=devices,
+        started=known.get("started"),
+        began=began,
+        overrides=known.get("overrides") or list(loaded.location.overrides.values()),
+    )
+    return found if directory is None else {**found, "inputs": summary(directory)}
 
 
 def _utf8(text: str) -> str:

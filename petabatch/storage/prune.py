@@ -7,10 +7,10 @@ import os
 from petabatch.errors import DamagedError, RunDirectoryError
 from petabatch.storage.checkpoint import INDENT, checkpoint_heads, drop_checkpoints, is_whole, precedes
 from petabatch.storage.claim import Claim
-from petabatch.storage.description import describe
+from petabatch.storage.description import describe, indexed_steps
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.lost import lost_segments
-from petabatch.storage.rows import expected_segments, verify_segments
+from petabatch.storage.rows import verify_rows
 
 
 def prune(folder: str | os.PathLike[str]) -> int:
@@ -22,12 +22,13 @@ def prune(folder: str | os.PathLike[str]) -> int:
     directory = RunDirectory.open(folder)
     with Claim() as claim:
         claim.take(directory.path)
-        if (status := describe(directory).status) != "done":
+        described = describe(directory)
+        if (status := described.status) != "done":
             raise RunDirectoryError(
                 f"{directory.path}: the checkpoints of a run can be removed when it is done\n"
                 f"    found:    a run that is {status}\n    hint:     petabatch resume {directory.path}"
             )
-        verify_segments(directory, expected_segments(directory))
+        verify_rows(directory, described.batch, indexed_steps(directory)[0])
         _refuse_recoverable(directory)
         freed = sum(file.stat().st_size for file in directory.checkpoints.iterdir())
         drop_checkpoints(directory)

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from itertools import groupby, pairwise
 
 from petabatch.errors import DamagedError, StorageError
-from petabatch.storage import manifest
 from petabatch.storage.checkpoint import checkpoint_steps
+from petabatch.storage.description import segments_of
 from petabatch.storage.directory import RunDirectory
-from petabatch.storage.files import PARTS
-from petabatch.storage.gaps import BEFORE, Gap, covered, cut, gaps_between
+from petabatch.storage.gaps import BEFORE, Gap, covered, cut, gaps_between, steps_text
 from petabatch.storage.lost import hint, lost_segments
+from petabatch.storage.seal import verify
 from petabatch.storage.segment import Segment, Summary, read_summary
 from petabatch.variable import Stream
 
@@ -58,52 +58,47 @@ def all_segments(directory: RunDirectory) -> list[Segment]:
 
 
 def expected_segments(directory: RunDirectory) -> list[Segment]:
-    """Return every segment in `parts/` or in the manifest, in chronological order."""
-    named = (Segment.parse(name.removeprefix(f"{PARTS}/")) for name in manifest.read(directory.path).entries)
+    """Return every segment in `parts/`, or named by the description, in chronological order."""
+    named = map(Segment.parse, segments_of(directory))
     return sorted({*all_segments(directory), *(segment for segment in named if segment is not None)})
 
 
 def damaged_segments(directory: RunDirectory, segments: Iterable[Segment]) -> Iterator[tuple[Segment, str]]:
-    """Yield those of the segments that are damaged, missing or unproven, each with a message.
+    """Yield those of the segments that are damaged, each with a message.
 
     They are verified as a whole.
     """
-    known = manifest.read(directory.path)
     for segment in segments:
         try:
-            refuse_unproven(directory, segment, known)
+            check_segment(directory, segment)
         except StorageError as error:
             yield segment, str(error)
 
 
-def check_segment(
-    directory: RunDirectory, segment: Segment, known: manifest.Manifest, contents: bool = True
-) -> bool:
-    """Verify a segment by its line in the manifest or its seal; return False if it has neither.
-
-    A seal does not cover the name of the file, which must be that of its steps. Segments of format 1 need
-    neither. Raises StorageError.
-    """
-    proven = known.check(directory.path, segment.path, contents)
-    if segment.path in known.entries:
-        return proven
-    return read_summary(directory.path / segment.path).format == 1 or proven
-
-
-def refuse_unproven(directory: RunDirectory, segment: Segment, known: manifest.Manifest) -> None:
-    """Raise StorageError for a segment that is damaged, or for which neither a line nor a seal speaks."""
-    if not check_segment(directory, segment, known):
-        raise DamagedError(
-            f"{directory.path / segment.path}: {manifest.UNPROVEN}; "
-            f"`petabatch verify --repair {directory.path}` accepts it as it is"
-        )
+def check_segment(directory: RunDirectory, segment: Segment, contents: bool = True) -> None:
+    """Raise DamagedError unless a segment is as it was written, and that of its name."""
+    verify(directory.path, segment.path, contents)
+    read_summary(directory.path / segment.path)  # a seal does not cover the name
 
 
 def verify_segments(directory: RunDirectory, segments: Iterable[Segment]) -> None:
     """Raise DamagedError if one of the segments is damaged, with all that are."""
-    if damaged := [problem for _, problem in damaged_segments(directory, segments)]:
-        problems = "\n".join(damaged)
-        raise DamagedError(f"{problems}\n    hint:     restore from a copy; without one, {hint(directory)}")
+    _refuse(directory, [problem for _, problem in damaged_segments(directory, segments)])
+
+
+def verify_rows(directory: RunDirectory, batch: int, until: int) -> None:
+    """Raise DamagedError if a segment is damaged, or one of the steps up to `until` is missing."""
+    expected = expected_segments(directory)
+    damaged = [problem for _, problem in damaged_segments(directory, expected)]
+    gaps = missing_steps(directory, batch, until, expected)
+    missing = [f"{directory.parts}: no segment has {steps_text(gaps)}"] if gaps else []
+    _refuse(directory, [*damaged, *missing])
+
+
+def _refuse(directory: RunDirectory, problems: Sequence[str]) -> None:
+    if problems:
+        found = "\n".join(problems)
+        raise DamagedError(f"{found}\n    hint:     restore from a copy; without one, {hint(directory)}")
 
 
 def find_rows(

@@ -1,8 +1,8 @@
-"""Seals: the checksum that a file carries itself, with the identity of its run.
+"""Seals: the checksum that each file of a run carries itself, with the identity of the run.
 
-The manifest has the checksum of every file. A seal proves those that the manifest does not name, because the
-run was killed in between or because the manifest is damaged. That of an HDF5 file is a line after the bytes
-of HDF5, which HDF5 ignores; it covers all bytes before its digits. That of `run.json` is a key.
+That of HDF5 and of NumPy arrays is a line after their bytes, which their readers ignore; it covers all bytes
+before its digits. That of JSON is a key, and covers what the text says, not how it is laid out. A file is as
+it was written if it agrees with its seal.
 """
 
 from __future__ import annotations
@@ -11,21 +11,23 @@ import json
 import os
 import re
 import secrets
-import stat
 import zlib
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from petabatch.errors import DamagedError
-from petabatch.storage.files import DESCRIPTION, RUN_FILE
+from petabatch.regular_files import open_regular, reason
+from petabatch.storage.files import DESCRIPTION, INPUTS, RESOLVED
 
 _LINE = re.compile(rb"\npetabatch run ([0-9a-f]{16}) crc32 ([0-9a-f]{8})\n")
 _LENGTH = len(b"\npetabatch run 0123456789abcdef crc32 01234567\n")
 _DIGITS = len(b"01234567\n")
 """Bytes that a seal does not cover."""
-_KEY = "crc32"
+_KEY, _RUN, _CRC = "seal", "run_id", "crc32"
 _BLOCK = 1 << 22
+_JSON_ERRORS = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
 
 
 def new_run_id() -> str:
@@ -51,7 +53,7 @@ def stated_checksum(path: Path) -> tuple[int, int]:
 
 
 def seal(descriptor: int, run_id: str) -> None:
-    """Append its seal to a complete HDF5 file; raises OSError."""
+    """Append its seal to a complete file of bytes; raises OSError."""
     crc, size = _crc(descriptor, None)
     line = f"\npetabatch run {run_id} crc32 ".encode()
     line += f"{zlib.crc32(line, crc):08x}\n".encode()
@@ -60,13 +62,26 @@ def seal(descriptor: int, run_id: str) -> None:
         line, size = line[written:], size + written
 
 
-def sealed_json(table: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a table for JSON with its checksum."""
-    return {**table, _KEY: _json_checksum(table)}
+def sealed_json(table: Mapping[str, Any], run_id: str) -> str:
+    """Return a table as JSON, with its seal."""
+    of_run = {_RUN: run_id}
+    return json.dumps({**table, _KEY: {**of_run, _CRC: _json_checksum({**table, _KEY: of_run})}}, indent=1)
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Return the table of a sealed JSON file without its seal, which is not verified.
+
+    Raises OSError, or ValueError if it is none.
+    """
+    table = json.loads(path.read_bytes())
+    if not isinstance(table, dict):
+        raise ValueError("this is not a table")
+    table.pop(_KEY, None)
+    return table
 
 
 def sealed_by(path: Path) -> str | None:
-    """Return the run that an HDF5 file belongs to, None without a seal; its bytes are not verified."""
+    """Return the run that a file of bytes belongs to, None without a seal; its bytes are not verified."""
     try:
         with path.open("rb", buffering=0) as file:
             found = _seal(file.fileno(), os.fstat(file.fileno()).st_size)
@@ -76,59 +91,61 @@ def sealed_by(path: Path) -> str | None:
 
 
 def recorded_run_id(root: Path) -> str | None:
-    """Return the identity of the run in a directory, by its `run.json`.
-
-    Empty for a run of an earlier version, None where it is not known.
-    """
-    try:
-        return str(json.loads((root / DESCRIPTION).read_bytes())["provenance"].get("run_id", ""))
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        return None
+    """Return the identity of the run in a directory, by the first of these that is whole; None without."""
+    for name in (RESOLVED, INPUTS, DESCRIPTION):
+        with suppress(OSError, DamagedError):
+            return _verify_json(root / name)
+    return None
 
 
-def verify(root: Path, name: str, contents: bool = True) -> bool:
-    """Verify a file of a run directory by its seal; return False if it has none.
+def verify(root: Path, name: str, contents: bool = True) -> None:
+    """Raise DamagedError unless a file of a run directory is there, whole by its seal, and of that run.
 
-    Without `contents`, only that it belongs to the run. Raises DamagedError if it differs from its seal or
-    belongs to another run.
+    Without `contents`, only its seal is read.
     """
     path = root / name
     try:
-        if not stat.S_ISREG(path.stat().st_mode):
-            return False
-        if name == DESCRIPTION:
-            return _verify_json(path)
-        with path.open("rb", buffering=0) as file:
-            size = os.fstat(file.fileno()).st_size
-            found = _seal(file.fileno(), size)
-            if found is None:
-                return False
-            crc = _crc(file.fileno(), size - _DIGITS)[0] if contents else int(found[2], 16)
+        run_id = _verify_json(path) if path.suffix == ".json" else _verify_bytes(path, contents)
     except FileNotFoundError:
-        return False
+        raise DamagedError(f"{path}: this file is missing") from None
     except OSError as error:
-        raise DamagedError(f"{path}: cannot be read: {error.strerror}") from error
-    if crc != int(found[2], 16):
-        raise DamagedError(f"{path}: this file is damaged: its bytes have changed")
-    if recorded_run_id(root) not in (None, found[1].decode()):
+        raise DamagedError(f"{path}: cannot be read: {reason(error)}") from error
+    if recorded_run_id(root) not in (None, run_id):
         raise DamagedError(f"{path}: this file is damaged: it belongs to another run")
-    return True
 
 
-def _verify_json(path: Path) -> bool:
+def assert_whole(path: Path) -> None:
+    """Raise DamagedError unless a file of bytes, which need not be that of a run, is as it was written."""
+    _verify_bytes(path, contents=True)
+
+
+def _verify_bytes(path: Path, contents: bool) -> str:
+    """Return the run that a file of bytes belongs to; raises DamagedError, or OSError."""
+    with open_regular(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        found = _seal(file.fileno(), size)
+        if found is None:
+            raise DamagedError(f"{path}: this file is damaged: it has no seal at its end")
+        if contents and _crc(file.fileno(), size - _DIGITS)[0] != int(found[2], 16):
+            raise DamagedError(f"{path}: this file is damaged: its bytes have changed")
+    return found[1].decode()
+
+
+def _verify_json(path: Path) -> str:
+    """Return the run that a JSON file belongs to; raises DamagedError, or OSError."""
+    with open_regular(path) as file:
+        text = file.read()
     try:
-        stored = json.loads(path.read_bytes())
+        stored = json.loads(text)
         if _KEY not in stored:
-            return False
-        whole = stored.pop(_KEY) == _json_checksum(stored)
-        ours = sealed_by(path.parent / RUN_FILE) in (None, stored["provenance"].get("run_id"))
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+            raise DamagedError(f"{path}: this file is damaged: it has no seal")
+        whole = stored[_KEY].pop(_CRC) == _json_checksum(stored)
+        run_id = str(stored[_KEY][_RUN])
+    except _JSON_ERRORS as error:
         raise DamagedError(f"{path}: this file is damaged: {error}") from error
     if not whole:
-        raise DamagedError(f"{path}: this file is damaged: its bytes have changed")
-    if not ours:
-        raise DamagedError(f"{path}: this file is damaged: it belongs to another run")
-    return True
+        raise DamagedError(f"{path}: this file is damaged: its content has changed")
+    return run_id
 
 
 def _json_checksum(table: Mapping[str, Any]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from petabatch.errors import StorageError
-from petabatch.storage import FORMAT, manifest
 from petabatch.storage.atomic import new_hdf5
 from petabatch.storage.containment import refuse_references, refuse_renamed
 from petabatch.storage.damaged import opened
@@ -80,8 +79,6 @@ class Summary:
     """Flushes merged into the file."""
     times: dict[str, tuple[int, int]]
     """Stream path to (number of times, checksum of the steps)."""
-    format: int = FORMAT
-    """Version of the file format."""
 
 
 def write_segment(
@@ -92,13 +89,13 @@ def write_segment(
     last_step: int,
     lo: int,
     hi: int,
-) -> tuple[manifest.Entry, Summary] | None:
+) -> tuple[str, Summary] | None:
     """Write what `rank` recorded in steps `first_step` to `last_step` of slices `lo` to `hi - 1`.
 
     Both steps are included, and the next segment starts at `last_step + 1`. Every rank with slices writes a
     segment at every flush, even an empty one; a rank without slices writes one only if it is rank 0, and
     otherwise returns None. Streams without a batch axis are the same on all ranks and are written by rank 0.
-    Returns the line of the manifest for the segment, and its summary.
+    Returns the name of the segment, and its summary.
     Raises StorageError when a record does not match its stream or the file cannot be written.
     """
     if lo == hi and rank != 0:
@@ -117,14 +114,7 @@ def write_segment(
         summary = Summary(1, {r.stream.path: (len(r.steps), checksum(r.steps)) for r in records})
         describe(file, segment, summary)
         file.attrs["rank"] = rank
-    return manifest.Entry.of(path, segment.path), summary
-
-
-def announce(directory: RunDirectory, written: Iterable[tuple[manifest.Entry, Summary]]) -> None:
-    """Add new segments to the manifest; called on rank 0 only, with what `write_segment` returned."""
-    new = list(written)
-    manifest.append(directory.path, (entry for entry, _ in new))
-    directory.summaries.update((Path(entry.name).name, summary) for entry, summary in new)
+    return segment.name, summary
 
 
 def create_dataset(group: Any, name: str, stream: Stream, shape: tuple[int, ...]) -> Any:
@@ -220,7 +210,7 @@ def read_summary(path: Path) -> Summary:
         refuse_renamed(path, file)
         refuse_references(file)
         times = {name: (n, crc) for name, (n, crc) in json.loads(file.attrs["times"]).items()}
-        return Summary(int(file.attrs["flushes"]), times, int(file.attrs["petabatch_format"]))
+        return Summary(int(file.attrs["flushes"]), times)
 
 
 def checksum(steps: Any, block: int = 1 << 19) -> int:

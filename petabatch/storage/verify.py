@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -12,35 +11,16 @@ from pathlib import Path
 from typing import Literal
 
 from petabatch.errors import DamagedError, StorageError
-from petabatch.storage import ledger, manifest
-from petabatch.storage.checkpoint import (
-    checkpoint_heads,
-    checkpoint_steps,
-    is_head,
-    is_proven,
-    parts_of,
-    step_of,
-)
-from petabatch.storage.checkpoint_part import Part
+from petabatch.storage import points, seal
+from petabatch.storage.checkpoint import checkpoint_heads, checkpoint_steps, parts_of, step_of
 from petabatch.storage.checkpoint_part import verify as verify_part
 from petabatch.storage.claim import claimed
-from petabatch.storage.description import describe, indexed_steps
+from petabatch.storage.description import describe, indexed_steps, segments_of
 from petabatch.storage.directory import RunDirectory
-from petabatch.storage.files import (
-    CHECKPOINTS,
-    DESCRIPTION,
-    INPUTS,
-    LOST,
-    MANIFEST,
-    PARTS,
-    POINTS,
-    RESOLVED,
-    RUN_FILE,
-)
+from petabatch.storage.files import CHECKPOINTS, DESCRIPTION, LOST, PARAMS, PARTS, POINTS, RUN_FILE
 from petabatch.storage.gaps import steps_text
 from petabatch.storage.index import write_index
 from petabatch.storage.lost import drop_lost, give_up, lost_segments
-from petabatch.storage.recovery import is_former, name_files
 from petabatch.storage.rows import (
     all_segments,
     check_segment,
@@ -50,6 +30,7 @@ from petabatch.storage.rows import (
     missing_steps,
 )
 from petabatch.storage.segment import Segment
+from petabatch.storage.wave import waves_of
 
 
 @dataclass(frozen=True)
@@ -58,9 +39,8 @@ class FileState:
 
     name: str
     """Path below the run directory."""
-    state: Literal["whole", "unnamed", "unproven", "unread", "damaged", "lost"]
-    """`unnamed`: not in the manifest, but whole by its seal, or of format 1. `unproven`: without either.
-    `unread`: of the right size. `lost`: a segment that was taken out of the run."""
+    state: Literal["whole", "unread", "damaged", "lost"]
+    """`unread`: its seal was not compared with its bytes. `lost`: a segment that was taken out of the run."""
     problem: str = ""
     """What is wrong with a damaged file, with its path."""
     checkpoint: int | None = None
@@ -71,92 +51,85 @@ class FileState:
 def file_states(directory: RunDirectory, limit: float = math.inf) -> Iterator[FileState]:
     """Yield the state of every file, the newest checkpoints before the older, segments last.
 
-    At most `limit` bytes are read; of further files only the size is compared. Files that a run in progress
+    At most `limit` bytes are read; of further files only whose they are. Files that a run in progress
     removes meanwhile are left out.
     """
-    root, known = directory.path, manifest.read(directory.path)
-    former = is_former(directory)
-    left = limit
+    root, left = directory.path, limit
 
     def state(
         name: str,
-        check: Callable[[bool], bool],
+        check: Callable[[bool], object],
         checkpoint: int | None = None,
         segment: Segment | None = None,
-        named: bool = False,
+        needed_by: Path | None = None,
     ) -> Iterator[FileState]:
         nonlocal left
         size = _size(root / name)
         contents = size <= left
         left -= size if contents else 0
         try:
-            proven = check(contents)
-            if named or name in known.entries:
-                yield FileState(name, "whole" if contents else "unread", "", checkpoint, segment)
-            elif proven:
-                yield FileState(name, "unnamed", "", checkpoint, segment)
-            else:
-                yield FileState(name, "unproven", f"{root / name}: {manifest.UNPROVEN}", checkpoint, segment)
+            check(contents)
+            yield FileState(name, "whole" if contents else "unread", "", checkpoint, segment)
         except StorageError as error:
-            if (
-                os.path.lexists(root / name)
-                or name in manifest.read(root).entries
-                or name not in known.entries
-            ):
+            if (root / name).exists() or (needed_by is not None and needed_by.exists()):
                 yield FileState(name, "damaged", str(error), checkpoint, segment)
 
-    yield from _manifest_states(directory, known)
-    heads = {name for name in known.entries if is_head(name)}
-    named = {name for name in known.entries if not name.startswith(f"{PARTS}/")} - heads
-    needed = set() if former else {RESOLVED, INPUTS, *([DESCRIPTION] if directory.run_file.exists() else [])}
-    for name in sorted(named.union(directory.fixed_files(), needed)):
-        yield from state(name, partial(_check_fixed, root, name, known, former))
-    if RUN_FILE not in named and not directory.run_file.exists() and _had_index(directory, known):
-        yield FileState(RUN_FILE, "damaged", f"{directory.run_file}: this file is missing")
-    heads |= {f"{CHECKPOINTS}/{head.name}" for head in checkpoint_heads(directory)}
-    for name in sorted(heads, reverse=True):
-        head = root / name
-        yield from state(name, partial(_check_head, head, former), step_of(head))
+    for name in _fixed_files(directory):
+        yield from state(name, partial(_check_fixed, directory, name), needed_by=root)
+    for head in reversed(checkpoint_heads(directory)):
+        step = step_of(head)
+        yield from state(f"{CHECKPOINTS}/{head.name}", partial(_check_head, head), step)
         with suppress(StorageError):
             for part in parts_of(head):
-                yield from state(
-                    f"{CHECKPOINTS}/{part.name}", partial(_check_part, head, part), step_of(head), named=True
-                )
-    for file in ledger.files_of(root):
-        yield from state(f"{POINTS}/{file.name}", partial(_check_ledger, file), named=True)
+                check = partial(verify_part, head, part)
+                yield from state(f"{CHECKPOINTS}/{part.name}", check, step, needed_by=head)
+    for path in waves_of(root):
+        yield from state(f"{CHECKPOINTS}/{path.name}", partial(_check_wave, path))
+    for file in points.names_of(root):
+        yield from state(f"{POINTS}/{file}", partial(_check_points, directory, file))
+    for path in sorted((root / POINTS).glob(f"*{LOST}")):
+        yield FileState(f"{POINTS}/{path.name}", "lost")
     if directory.in_waves:
-        return  # its points are no segments
+        return  # it has no segments of steps
+    described = root / DESCRIPTION
     for segment in expected_segments(directory):
-        yield from state(segment.path, partial(check_segment, directory, segment, known), segment=segment)
+        check = partial(check_segment, directory, segment)
+        named = segment.name in segments_of(directory)
+        yield from state(segment.path, check, segment=segment, needed_by=described if named else None)
     for segment in lost_segments(directory):
         yield FileState(f"{segment.path}{LOST}", "lost", segment=segment)
     if not claimed(directory.path):  # files come and go
         yield from _missing(directory)
 
 
+def _fixed_files(directory: RunDirectory) -> list[str]:
+    """Return the names of the files that are neither segments nor checkpoints, missing ones included."""
+    given = [name for name in PARAMS if (directory.path / name).is_file()]
+    segments = all_segments(directory)
+    of_rank_0 = [segment for segment in segments if segment.lo <= 0]
+    # A run that was killed in its first flush has no index, and rank 0 has written one segment.
+    indexed = len(of_rank_0) > 1 or any(segment.merged for segment in of_rank_0) or _ended(directory)
+    written = [name for name in (DESCRIPTION, RUN_FILE) if indexed or (directory.path / name).exists()]
+    return [*given, *directory.initial_files(), *written]
+
+
+def _ended(directory: RunDirectory) -> bool:
+    try:
+        return describe(directory).status != "running"
+    except StorageError:
+        return False
+
+
 def _missing(directory: RunDirectory) -> Iterator[FileState]:
-    """Yield the steps of which neither a segment nor the manifest is left, but the index or a checkpoint."""
+    """Yield the steps of which no segment is left, but the index, the description or a checkpoint."""
     try:
         batch = describe(directory).batch
     except StorageError:
         return
-    expected = expected_segments(directory)
     reached = max([indexed_steps(directory)[0], *checkpoint_steps(directory)])
-    for gap in missing_steps(directory, batch, reached, expected):
+    for gap in missing_steps(directory, batch, reached, expected_segments(directory)):
         problem = f"{directory.parts}: no segment has {steps_text([gap])}"
         yield FileState(f"{PARTS}/", "damaged", problem, segment=Segment(*gap))
-
-
-def _had_index(directory: RunDirectory, known: manifest.Manifest) -> bool:
-    """Return whether `run.h5` has been written, though the manifest does not name it.
-
-    If not, the run was killed in its first flush, and rank 0 has written one segment.
-    """
-    segments = all_segments(directory)
-    unknown = bool(known.bad_lines) or not (directory.path / MANIFEST).exists()
-    of_rank_0 = [segment for segment in segments if segment.lo <= 0]
-    later = len(of_rank_0) > 1 or any(segment.merged for segment in of_rank_0)
-    return later or (unknown and bool(segments))
 
 
 def _size(path: Path) -> int:
@@ -167,49 +140,44 @@ def _size(path: Path) -> int:
         return 0
 
 
-def _manifest_states(directory: RunDirectory, known: manifest.Manifest) -> Iterator[FileState]:
-    path = directory.path / MANIFEST
-    if known.bad_lines:
-        yield FileState(MANIFEST, "damaged", known.problem(directory.path))
-    elif not path.exists() and (directory.path / DESCRIPTION).exists():
-        yield FileState(MANIFEST, "damaged", f"{path}: this file is missing")
+def _check_fixed(directory: RunDirectory, name: str, contents: bool) -> None:
+    if name not in PARAMS:
+        seal.verify(directory.path, name, contents)
+        return
+    try:
+        given = describe(directory).provenance.get("params_given")
+    except StorageError:
+        return  # nothing tells how it was
+    if given not in (None, directory.params_text):
+        raise DamagedError(f"{directory.path / name}: this file is damaged: its text has changed")
 
 
-def _check_fixed(root: Path, name: str, known: manifest.Manifest, former: bool, contents: bool) -> bool:
-    if name not in known.entries and not (root / name).exists():
-        raise DamagedError(f"{root / name}: this file is missing")
-    # in a run in progress, some of these files are replaced meanwhile
-    return (manifest.verify(root, name) if contents else known.check(root, name, contents)) or former
-
-
-def _check_head(head: Path, former: bool, contents: bool) -> bool:
+def _check_head(head: Path, contents: bool) -> None:
     parts_of(head)
-    return former or is_proven(head)
 
 
-def _check_part(head: Path, part: Part, contents: bool) -> bool:
-    verify_part(head, part, contents)
-    return True
+def _check_wave(path: Path, contents: bool) -> None:
+    seal.assert_whole(path)
 
 
-def _check_ledger(file: Path, contents: bool) -> bool:
-    ledger.read(file)
-    return True
+def _check_points(directory: RunDirectory, name: points.Name, contents: bool) -> None:
+    points.read(directory, name)
 
 
 def repair(directory: RunDirectory) -> list[tuple[str, str]]:
-    """Rebuild `run.h5` from the whole segments and name every file in the manifest, where that is needed.
+    """Rebuild `run.h5` from the whole segments.
 
-    Segments that are damaged or missing are taken out of the run: the index names their steps as lost. Files
-    that cannot be verified are accepted as they are. Returns what was done, `rebuilt` or `accepted`, with the
-    name of each file. Called by one process, which has claimed the directory. Raises DamagedError, with
-    nothing changed, if the description of what segments hold is damaged too.
+    Segments that are damaged or missing are taken out of the run: the index names their steps as lost.
+    Returns what was done, `rebuilt`, with the name of each file. Called by one process, which has claimed the
+    directory. Raises DamagedError, with nothing changed, if the description of what segments hold is damaged
+    too.
     """
-    done = []
     states = list(file_states(directory))
+    done = []
     damaged = {state.name for state in states if state.state == "damaged"}
-    of_steps = not directory.in_waves
-    if of_steps and (RUN_FILE in damaged or expected_segments(directory) or lost_segments(directory)):
+    if not directory.in_waves and (
+        RUN_FILE in damaged or all_segments(directory) or lost_segments(directory)
+    ):
         d = describe(directory)
         indexed = indexed_steps(directory)
         whole = [s.checkpoint for s in states if s.checkpoint is not None and s.name not in damaged]
@@ -225,7 +193,4 @@ def repair(directory: RunDirectory) -> list[tuple[str, str]]:
                 limit=math.inf, files=d.files, coordinates=d.coordinates,
             )  # fmt: skip
             done.append(("rebuilt", RUN_FILE))
-    if any(state.state in ("unnamed", "unproven") or state.name == MANIFEST for state in states):
-        name_files(directory, accepting=True)
-        done.append(("rebuilt", MANIFEST))
-    return done + [("accepted", state.name) for state in states if state.state == "unproven"]
+    return done

@@ -1,11 +1,12 @@
 """The checkpoint of a wave: points that are computed together, their state after a step, and their records.
 
-It is a file beside the ledger, one for each process, which the next one replaces.
+Each process has one file in `checkpoints/`, which the next one replaces.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,11 +15,10 @@ from typing import Any
 import h5py
 import numpy as np
 
-from petabatch.errors import DamagedError
 from petabatch.storage import seal
 from petabatch.storage.atomic import new_hdf5
-from petabatch.storage.files import POINTS, WAVE
-from petabatch.storage.ledger import Layout
+from petabatch.storage.files import CHECKPOINTS, WAVE
+from petabatch.storage.points import Layout
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class SavedWave:
 
 def waves_of(root: Path) -> list[Path]:
     """Return the checkpoints of waves in a run directory."""
-    return sorted((root / POINTS).glob(f"*{WAVE}"))
+    return sorted(path for path in (root / CHECKPOINTS).glob("*.h5") if re.fullmatch(WAVE, path.name))
 
 
 def save(path: Path, layout: Layout, software: Mapping[str, Any], wave: SavedWave) -> None:
@@ -91,6 +91,5 @@ def load(path: Path) -> SavedWave:
 
 
 def _opened(path: Path) -> Any:
-    if not seal.verify(path.parent, path.name):
-        raise DamagedError(f"{path}: this file is damaged: it has no checksum")
+    seal.assert_whole(path)
     return h5py.File(path, "r")

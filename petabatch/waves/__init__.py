@@ -1,1 +1,1 @@
-"""Sweeps of more points than are held at once: computed in waves, kept in a ledger."""
+"""Sweeps of more points than are held at once: computed in waves."""

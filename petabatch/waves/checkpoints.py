@@ -12,7 +12,7 @@ import numpy as np
 from petabatch.errors import StorageError
 from petabatch.logs import log
 from petabatch.storage import wave
-from petabatch.storage.ledger import Layout
+from petabatch.storage.points import Layout
 from petabatch.storage.wave import SavedWave
 from petabatch.waves.finished import Points
 
@@ -67,12 +67,12 @@ class WaveCheckpoints:
         self._due, self._is_saved = now + max(_EVERY, _PAUSE * (now - began)), True
 
     def end(self) -> None:
-        """End the wave that was begun last; its points are not yet in the ledger."""
+        """End the wave that was begun last; its points are not yet committed."""
         self._done += self._under_way
         self._under_way, self._is_saved, self._due = [], False, np.inf
 
     def remove(self) -> None:
-        """Remove those of waves that have ended; their points are in the ledger."""
+        """Remove those of waves that have ended; their points are committed."""
         for path in self._done:
             if path != self._path or not self._is_saved:
                 path.unlink(missing_ok=True)

@@ -14,7 +14,7 @@ from petabatch.waves.plan import Waves
 def experiment(
     loaded: Loaded, comm: Comm | None = None, threads: int | None = None, asked: bool = False
 ) -> Experiment | None:
-    """Return how a run is made with a ledger, None if it is not; collective.
+    """Return how a run is made point by point, None if it is not; collective.
 
     A sweep is if it says so or does not fit. Where it is `asked` for, raises ParamsError for other runs.
     """

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field, replace
 import numpy as np
 
 from petabatch.assembly import initialise, open_engine, open_evaluation
+from petabatch.engine.driver import At, drive
 from petabatch.engine.engine import Engine
 from petabatch.engine.failure import OF_A_SLICE, Failure
 from petabatch.engine.pool import Stopped
@@ -21,7 +22,7 @@ from petabatch.network.periods import beside_arrivals
 from petabatch.network.plan import Plan, multiply_adds
 from petabatch.one_batch import note_of
 from petabatch.spec.load import Loaded
-from petabatch.storage.ledger import FAILED, VALUES, Layout
+from petabatch.storage.points import FAILED, VALUES, Layout
 from petabatch.storage.wave import SavedWave
 from petabatch.waves.checkpoints import WaveCheckpoints
 from petabatch.waves.finished import Points
@@ -131,17 +132,23 @@ def _wave(
             else:
                 _go_on(engine, before)
         planning = time.monotonic() - began
-        for step in engine.run():
-            if evaluation is not None:
-                evaluation.record(step)
-            stop = step < length and stopped()
-            due = checkpoints is not None and step < length and team.any(team.leads and checkpoints.due)
+
+        def under_way(step: int) -> bool:
+            return step < length
+
+        def save_or_stop(step: int) -> None:
+            stop = stopped()
+            due = checkpoints is not None and team.any(team.leads and checkpoints.due)
             if checkpoints is not None and (stop or due):
                 saved = _saved(engine, points, before)
                 if team.leads:
                     checkpoints.save(saved)
             if stop:
                 raise Stopped
+
+        hooks = () if evaluation is None else (evaluation,)
+        for _ in drive(engine, *hooks, At(under_way, save_or_stop), watch=team.watch):
+            pass
         wave = taken(points, layout, _records(engine, before), engine.failures)
         return replace(wave, times={**engine.times(), "planning": planning})
 

@@ -1,4 +1,4 @@
-"""What waves and pools have in common: points that are computed one after the other, and kept in a ledger."""
+"""What waves and pools have in common: points that are computed one after the other, and kept in segments."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from petabatch.parallel.consistency import fingerprint
 from petabatch.spec.load import Loaded, resolved
 from petabatch.spec.network import Network
 from petabatch.storage.description import Files
-from petabatch.storage.ledger import Layout
+from petabatch.storage.points import Layout
 from petabatch.variable import Coordinate, Stream
 from petabatch.waves.checkpoints import WaveCheckpoints
 from petabatch.waves.compute import Wave

@@ -1,4 +1,4 @@
-"""The finished points of a sweep: which of its points a ledger has, by their values."""
+"""The finished points of a sweep: which of its points files have, by their values."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from petabatch.report.lines import finished_of
-from petabatch.storage.ledger import FAILED, VALUES, Ledger
+from petabatch.storage.points import PointsFile
 
 
 @dataclass(frozen=True)
@@ -60,32 +60,24 @@ class Counts:
 
 
 class Finished:
-    """What the files of a ledger have of the points of a sweep."""
+    """Which points of a sweep are finished, and where."""
 
     def __init__(
-        self, ledgers: Sequence[Ledger], points: Points, base: Callable[[str], float | None]
+        self, files: Sequence[PointsFile], points: Points, base: Callable[[str], float | None]
     ) -> None:
         """Look the points up; `base` gives the number of a key that is not swept."""
-        self.ledgers, self.points = ledgers, points
-        places, values, failed, row = [], [], [], []
-        for number, ledger in enumerate(ledgers):
-            before = 0
-            for frame, rows in enumerate(ledger.rows):
-                kept, found = _in_order(ledger.layout.paths, rows[VALUES], points.paths, base)
-                values.append(found)
-                failed.append(rows[FAILED][kept])
-                row.append(before + np.flatnonzero(kept))
-                places.append(
-                    np.stack(
-                        [np.full(kept.sum(), number), np.full(kept.sum(), frame), np.flatnonzero(kept)], 1
-                    )
-                )
-                before += len(rows)
-        none = np.zeros((0, 3), np.int64)
-        self._places = np.concatenate([none, *places])
-        self._rows = np.concatenate([np.zeros(0, np.int64), *row])
-        self._failed = np.concatenate([np.zeros(0, np.int64), *failed])
-        self.found = self._look_up(np.concatenate([np.zeros((0, len(points.paths))), *values]))
+        self.files, self.points = files, points
+        none = np.zeros(0, np.int64)
+        places, values, failed = [np.zeros((0, 2), np.int64)], [np.zeros((0, len(points.paths)))], [none]
+        for number, file in enumerate(files):
+            kept, found = _in_order(file.layout.paths, file.values, points.paths, base)
+            rows = np.flatnonzero(kept)
+            places.append(np.stack([np.full(len(rows), number), rows], 1))
+            values.append(found)
+            failed.append(file.failed[rows])
+        self._places, self._failed = np.concatenate(places), np.concatenate(failed)
+        """Of each row that may be one of the points its file, its number there, and where it failed."""
+        self.found = self._look_up(np.concatenate(values))
         """Of each point the place of its row among all of them, -1 where it is not finished."""
 
     def _look_up(self, values: np.ndarray) -> np.ndarray:
@@ -120,21 +112,20 @@ class Finished:
 
     def why(self, place: int) -> str:
         """Return why the point at this place failed."""
-        found = int(self.found[place])
-        ledger = self.ledgers[int(self._places[found, 0])]
-        return ledger.failures.get(int(self._rows[found]), "")
+        number, row = map(int, self._places[self.found[place]])
+        return self.files[number].why.get(row, "")
 
     def values(self, path: str, places: np.ndarray) -> np.ndarray:
         """Return what was recorded of the points at these places, `[points, times, batch, ...]`."""
         wanted = self._places[self.found[places]]
-        like = self.ledgers[0].layout.dtype[path]
-        found = np.empty((len(places), *like.shape), like.base)
-        changes = np.flatnonzero(np.any(np.diff(wanted[:, :2], axis=0), axis=1)) + 1
-        for part in np.split(np.arange(len(places)), changes):
+        like = self.files[0].layout.recorded[path]
+        values = np.empty((len(places), *like.shape), like.base)
+        order = np.lexsort(wanted.T[::-1])
+        changes = np.flatnonzero(np.diff(wanted[order, 0])) + 1
+        for part in np.split(order, changes):
             if len(part):
-                number, frame, _ = wanted[part[0]]
-                found[part] = self.ledgers[number].rows[frame][path][wanted[part, 2]]
-        return found
+                values[part] = self.files[wanted[part[0], 0]].recorded(path, wanted[part, 1])
+        return values
 
 
 def _in_order(

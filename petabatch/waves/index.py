@@ -1,4 +1,4 @@
-"""`run.h5` over a ledger: the finished points, in the order of the sweep or the batch."""
+"""`run.h5` of a sweep in waves: the finished points, in the order of the sweep or the batch."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 
 from petabatch.network.slices import coordinate_of_failed
-from petabatch.storage import manifest
 from petabatch.storage.atomic import new_hdf5
 from petabatch.storage.description import Description, Status
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.layout import lay_out
-from petabatch.storage.ledger import Layout
+from petabatch.storage.points import Layout
 from petabatch.variable import Coordinate, Stream
 from petabatch.waves.experiment import Experiment
 from petabatch.waves.finished import Finished
@@ -49,7 +48,7 @@ def write_index(
     began = time.monotonic()
     layout, batch = experiment.layout, experiment.layout.batch
     places = np.flatnonzero(finished.found >= 0)
-    common = next((ledger.common for ledger in finished.ledgers if ledger.common), {})
+    common = next((found for file in finished.files if (found := file.common)), {})
     known = (table for table in layout.streams if table["batched"] or table["path"] in common)
     streams = tuple(_stream(table, len(places) * batch) for table in known)
     failed = int(finished.failed.sum())
@@ -59,7 +58,7 @@ def write_index(
     about = {
         **provenance,
         "points": {**counts, "why": why},
-        **({"run_id": directory.run_id} if directory.run_id else {}),
+        "run_id": directory.run_id,
     }
     described = Description(streams, about, len(places) * batch, status, experiment.files)
     replace(described, streams=(), batch=experiment.count * batch).save(directory)
@@ -82,7 +81,7 @@ def write_index(
         *experiment.coordinates(streams, finished.points.numbers[places]),
         _failed(finished, places, layout),
     )
-    with new_hdf5(directory.run_file, manifest.rename, directory.run_id) as (file, _):
+    with new_hdf5(directory.run_file, run_id=directory.run_id) as (file, _):
         row = _Row(0, experiment.base.length, steps)
         lay_out(file, [row], [], replace(described, coordinates=differing), values, times)
     return time.monotonic() - began

@@ -15,7 +15,7 @@ from petabatch.parallel.comm import Comm
 from petabatch.parallel.cores import lane_threads
 from petabatch.report.memory import refuse_shortage
 from petabatch.spec.load import Loaded
-from petabatch.storage.ledger import Layout
+from petabatch.storage.points import Layout
 from petabatch.variable import Coordinate, Stream
 from petabatch.waves.checkpoints import WaveCheckpoints
 from petabatch.waves.compute import Wave, failed, layout_of, taken
@@ -26,7 +26,7 @@ from petabatch.waves.queue import Parts
 from petabatch.waves.team import Team
 
 SLICE = "slice"
-"""What stands in the ledger in place of a key path."""
+"""What stands in segments of points in place of a key path."""
 
 
 @dataclass(frozen=True)
@@ -135,10 +135,12 @@ class Items(Experiment):
         spent = dict[str, float]()
         try:
             engine.start()
-            for made in Pool(engine, mine.size).run((part.numbers.tolist() for part in waiting), stopped):
-                before, spent = spent, engine.times()
-                times = {name: now - before.get(name, 0.0) for name, now in spent.items()}
-                yield replace(self._wave(made), times=times)
+            pool = Pool(engine, mine.size)
+            with team.watch.on(pool):
+                for made in pool.run((part.numbers.tolist() for part in waiting), stopped):
+                    before, spent = spent, engine.times()
+                    times = {name: now - before.get(name, 0.0) for name, now in spent.items()}
+                    yield replace(self._wave(made), times=times)
         finally:
             engine.close()
 

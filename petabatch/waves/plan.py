@@ -16,7 +16,7 @@ from petabatch.network.plan import Plan, schedule
 from petabatch.network.slices import check_some_points, coordinates, sliced
 from petabatch.spec.load import Loaded
 from petabatch.spec.sweep import Sweep
-from petabatch.storage.ledger import Layout
+from petabatch.storage.points import Layout
 from petabatch.variable import Coordinate, Stream
 from petabatch.waves.checkpoints import WaveCheckpoints
 from petabatch.waves.compute import Wave, layout_of, waves

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from petabatch.assembly import assert_same_software, new_directory, reloaded
@@ -18,19 +16,18 @@ from petabatch.params import read
 from petabatch.results import open as open_results
 from petabatch.spec.load import Loaded, resolved
 from petabatch.stop_signals import StopFlag, watch
-from petabatch.storage import ledger, manifest
 from petabatch.storage.claim import Claim
 from petabatch.storage.description import Status, recorded_provenance
 from petabatch.storage.directory import RunDirectory
-from petabatch.storage.files import POINTS
+from petabatch.storage.files import RESOLVED
 from petabatch.storage.inputs import compare, of_hosts
-from petabatch.storage.seal import new_run_id
+from petabatch.storage.points import PointsFiles, lose_damaged
 from petabatch.waves.choose import experiment
 from petabatch.waves.chunk import Chunk
 from petabatch.waves.experiment import Experiment
 from petabatch.waves.finished import Counts, Finished
 from petabatch.waves.index import write_index
-from petabatch.waves.session import WavesSession, ledgers_of, provenance, same_network
+from petabatch.waves.session import WavesSession, points_of, provenance, same_network
 from petabatch.waves.team import Team
 
 _STOPPING = {
@@ -131,8 +128,6 @@ def resume(
     assert plan is not None
     team = Team.of(comm, plan.base, threads)
     plan.refuse_shortage(team)
-    if not directory.run_id:
-        directory = replace(directory, run_id=comm.broadcast(new_run_id()))
     with watch(_STOPPING[plan.what] if comm.rank == 0 and not quiet else "") as flag:
         return _compute(directory, plan, team, None, retry, quiet, flag, resumed=True)
 
@@ -148,7 +143,7 @@ def _compute(
             "", f"all {plan.what}s are finished", hint=f"--retry-failed makes failed ones again{more}"
         )
         raise AlreadyDone(problem.render(str(directory.path)))
-    log_file = directory.log if chunk is None else session.path.with_suffix(".txt")
+    log_file = directory.log if chunk is None else session.log
     with to_file(log_file, comm.rank if chunk is None else team.group.rank):
         session.run(flag, quiet)
         failed: int = sum(comm.broadcast(comm.gather(session.failed)))
@@ -182,7 +177,7 @@ def _go_on(directory: RunDirectory, loaded: Loaded, extend: bool) -> None:
             f"{directory.path}: this directory has another sweep\n"
             "    hint:     `petabatch run --extend` without --chunk makes the points that are new"
         )
-    manifest.write(directory.resolved, json.dumps(resolved(loaded.network), indent=1))
+    directory.write(RESOLVED, resolved(loaded.network))
 
 
 def join(path: Path, objects: Sequence[object] = ()) -> Counts:
@@ -198,10 +193,9 @@ def join(path: Path, objects: Sequence[object] = ()) -> Counts:
     comm = Serial()
     plan = experiment(loaded, comm, asked=True)
     assert plan is not None
-    if not directory.run_id:
-        directory = replace(directory, run_id=new_run_id())
     before = recorded_provenance(directory) or {}
-    finished = Finished(ledgers_of(directory, plan), plan.points(), plan.base_value)
+    files = points_of(PointsFiles(directory), directory, plan)
+    finished = Finished(files, plan.points(), plan.base_value)
     counts = finished.counts(plan.what)
     status: Status = "done" if counts.finished + counts.failed == counts.all else "stopped"
     write_index(directory, plan, finished, provenance(directory, loaded, comm, before), status)
@@ -209,11 +203,7 @@ def join(path: Path, objects: Sequence[object] = ()) -> Counts:
 
 
 def repair(directory: RunDirectory) -> list[tuple[str, str]]:
-    """Take damaged points out of a ledger, and write `run.h5` again; return what was done, with each file."""
-    done = [
-        ("repaired", f"{POINTS}/{path.name}")
-        for path in ledger.files_of(directory.path)
-        if ledger.repair(path)
-    ]
+    """Take damaged files of points out of a run, and rebuild `run.h5`; return what was done, and to what."""
+    done = [("lost", name) for name in lose_damaged(directory)]
     join(directory.path)
     return [*done, ("rebuilt", directory.run_file.name)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,11 +22,10 @@ from petabatch.spec.load import Loaded, resolved
 from petabatch.stop_signals import StopFlag
 from petabatch.storage.description import Status, recorded_provenance
 from petabatch.storage.directory import RunDirectory
-from petabatch.storage.files import POINTS, WAVE
+from petabatch.storage.files import POINTS
 from petabatch.storage.index import PAUSE
-from petabatch.storage.inputs import summary
-from petabatch.storage.ledger import Ledger, LedgerWriter, files_of, new_name, read
-from petabatch.storage.provenance import collect, other_software
+from petabatch.storage.points import PointsFile, PointsFiles, PointsWriter, new_name
+from petabatch.storage.provenance import of_run, other_software
 from petabatch.waves.checkpoints import WaveCheckpoints, left_under_way
 from petabatch.waves.chunk import Chunk
 from petabatch.waves.compute import Wave
@@ -42,7 +41,7 @@ _COMMIT = 1.0
 
 
 class WavesSession:
-    """The points of a chunk that are not finished, with the directory and the ledger that they go to."""
+    """The points of a chunk that are not finished, with the directory that they go to."""
 
     def __init__(
         self,
@@ -52,24 +51,25 @@ class WavesSession:
         chunk: Chunk,
         retry: bool,
     ) -> None:
-        """Find out what is finished; raises DamagedError where the ledger is damaged."""
+        """Find out what is finished; raises DamagedError where a file of points is damaged."""
         self.directory, self.plan, self.team, self.comm = directory, plan, team, team.comm
         comm = team.comm
         self._chunk = chunk
         self.alone = chunk == Chunk()
         """Whether this run, on all its ranks, has all points: it then writes `run.h5`."""
-        self._ledgers = ledgers_of(directory, plan) if comm.rank == 0 else []
+        self._files = PointsFiles(directory)
+        there = self._there() if comm.rank == 0 else []
         self._points = points = plan.points(chunk.number, chunk.count)
         self.count, self.failed, found = len(points.numbers), 0, None
         if comm.rank == 0:  # before any rank has made further ones
-            done = Finished(self._ledgers, points, plan.base_value)
+            done = Finished(there, points, plan.base_value)
             left = np.flatnonzero((done.found < 0) | (done.failed & retry))
             found = left[points.taken(left).first]
             self.failed = int((done.failed & (not retry)).sum())
         self.left = points.taken(comm.broadcast(found))
         own = chunk.on(team.leaders)
-        self.path = new_name(directory.path / POINTS, own.number, own.count)
-        self._software = self._versions()
+        self._name = new_name(directory.path, own.number, own.count)
+        self._software = self._versions(there)
         saved = None
         if comm.rank == 0:
             saved = left_under_way(directory.path, plan.layout, self._is_same, points, self.left)
@@ -79,6 +79,11 @@ class WavesSession:
         self._before = recorded_provenance(directory) or {} if self._indexes else {}
         self._times: dict[str, float] = {}
         """Seconds of this process by activity, but for those in which it waits for other ranks."""
+
+    @property
+    def log(self) -> Path:
+        """The log file of this process, where it makes a chunk."""
+        return self.directory.path / POINTS / f"{self._name.stem}.txt"
 
     def run(self, flag: StopFlag, quiet: bool) -> None:
         """Compute the points that are left; raises StoppedEarly on a signal or a time limit."""
@@ -90,7 +95,10 @@ class WavesSession:
 
         parts = self._parts()
         checkpoints = WaveCheckpoints(
-            self.path.with_suffix(WAVE), self.plan.layout, self._software, self._saved
+            self.directory.checkpoints / f"{self._name.stem}.h5",
+            self.plan.layout,
+            self._software,
+            self._saved,
         )
         counter = self.team.counter()
         queue = Queue(parts, counter)
@@ -103,10 +111,11 @@ class WavesSession:
             self.plan.what,
             self.plan.schedule(parts, self.team),
         )
-        writer = LedgerWriter(self.path, self.plan.layout, self._software)
+        writer = PointsWriter(self.directory, self._name, self.plan.layout, self._software)
         index_due = -np.inf
         left = False
         with (
+            self.team.watch,
             PointsProgress(before, self.count, self.failed, self.plan.what, quiet) as progress,
             _Committing(writer, checkpoints.remove) as committing,
         ):
@@ -140,8 +149,7 @@ class WavesSession:
         """How many points of the chunk are committed, by any rank; collective."""
         found = None
         if self.comm.rank == 0:
-            ledgers = ledgers_of(self.directory, self.plan)
-            found = Finished(ledgers, self._points, self.plan.base_value).counts(self.plan.what)
+            found = Finished(self._there(), self._points, self.plan.base_value).counts(self.plan.what)
         counts: Counts = self.comm.broadcast(found)
         return counts
 
@@ -162,11 +170,15 @@ class WavesSession:
         order = np.concatenate([*before, others[rest.order]])
         return Parts(self.left, order, np.concatenate([ends, ends[-1] + rest.ends]))
 
-    def _versions(self) -> dict[str, Any]:
+    def _there(self) -> list[PointsFile]:
+        """Return all files of points that there are now."""
+        return points_of(self._files, self.directory, self.plan)
+
+    def _versions(self, there: Sequence[PointsFile]) -> dict[str, Any]:
         """Return the versions of what makes points; warn where points were made with others."""
         about = provenance(self.directory, self.plan.loaded, self.comm, {})
         mine = {name: about[name] for name in ("petabatch_version", "libraries", "blas", "compiler")}
-        others = (other_software(one.software, mine, portable(self.plan.network)) for one in self._ledgers)
+        others = (other_software(one.software, mine, portable(self.plan.network)) for one in there)
         if found := next(filter(None, others), None):
             log.warning(
                 "software versions have changed, so points may differ by rounding: %s", "; ".join(found)
@@ -209,7 +221,7 @@ class WavesSession:
         about = provenance(self.directory, plan.loaded, self.comm, self._before, self._started)
         about["seconds"] = round(self._before.get("seconds", 0.0) + spent, 3)
         about["times"] = self._all_times()
-        finished = Finished(ledgers_of(self.directory, plan), plan.points(), plan.base_value)
+        finished = Finished(self._there(), plan.points(), plan.base_value)
         return write_index(self.directory, plan, finished, about, status)
 
 
@@ -217,9 +229,9 @@ class WavesSession:
 class _Committing:
     """Finished waves that are not yet committed."""
 
-    writer: LedgerWriter
+    writer: PointsWriter
     committed: Callable[[], None]
-    """Called when all that was added is in the ledger."""
+    """Called when all that was added is committed."""
     _waves: list[Wave] = field(default_factory=list)
     _last: float = field(default_factory=time.monotonic)
 
@@ -238,7 +250,7 @@ class _Committing:
         return True
 
     def commit(self) -> None:
-        """Append all to the ledger."""
+        """Write all to a file of points."""
         if not self._waves:
             return
         failures, before = dict[int, str](), 0
@@ -251,18 +263,18 @@ class _Committing:
         self.committed()
 
 
-def ledgers_of(directory: RunDirectory, plan: Experiment) -> list[Ledger]:
-    """Return the ledger of a directory; raises DamagedError where it is damaged or of another network."""
+def points_of(files: PointsFiles, directory: RunDirectory, plan: Experiment) -> list[PointsFile]:
+    """Return the files of points of a directory; raises DamagedError where one is damaged."""
     try:
-        found = [ledger for path in files_of(directory.path) if (ledger := read(path)) is not None]
+        found = files.read()
     except DamagedError as error:
         raise DamagedError(
-            f"{error}\n    hint:     `petabatch verify --repair {directory.path}` takes the damaged points "
-            "out, and `petabatch resume` makes them again"
+            f"{error}\n    hint:     `petabatch verify --repair {directory.path}` takes its points out, and "
+            "`petabatch resume` makes them again"
         ) from None
-    for ledger in found:
-        if ledger.layout.network != plan.layout.network:
-            raise DamagedError(f"{ledger.path}: this file is damaged: it has points of another network")
+    for one in found:
+        if one.layout.network != plan.layout.network:
+            raise DamagedError(f"{one.path}: this file is damaged: it has points of another network")
     return found
 
 
@@ -274,18 +286,8 @@ def provenance(
     began: datetime | None = None,
 ) -> dict[str, Any]:
     """Return what is recorded of the run, without its durations; `began` is the start of this process."""
-    found = collect(
-        params_text=before.get("params_given") or directory.params_text,
-        params=resolved(loaded.network),
-        seed=loaded.network.run.seed,
-        hosts=comm.hosts,
-        ranks=comm.size,
-        devices=["GPU" if loaded.network.run.device == "gpu" else "CPU"],
-        started=before.get("started"),
-        began=began,
-        overrides=before.get("overrides") or list(loaded.location.overrides.values()),
-    )
-    return {**found, "inputs": summary(directory)}
+    devices = ["GPU" if loaded.network.run.device == "gpu" else "CPU"]
+    return of_run(loaded, comm, devices, directory=directory, before=before, began=began)
 
 
 def same_network(directory: RunDirectory, there: Loaded, here: Loaded) -> None:

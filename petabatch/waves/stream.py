@@ -19,7 +19,7 @@ from petabatch.params import given
 from petabatch.spec.load import Loaded
 from petabatch.spec.network import Network
 from petabatch.spec.sweep import Sweep
-from petabatch.storage.ledger import FAILED
+from petabatch.storage.points import FAILED
 from petabatch.waves.compute import Wave
 from petabatch.waves.plan import Waves
 from petabatch.waves.progress import PointsProgress

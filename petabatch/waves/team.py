@@ -15,6 +15,8 @@ from petabatch.network.plan import Plan
 from petabatch.parallel.comm import Comm, Counted, Counter
 from petabatch.parallel.cores import fewest, lane_threads
 from petabatch.parallel.grid import grid
+from petabatch.parallel.watchdog import Watch
+from petabatch.spec.duration import seconds
 from petabatch.spec.network import Network
 from petabatch.waves.finished import Points
 
@@ -36,6 +38,8 @@ class Team:
     """Those of each rank; alike in a team of several, which make the same calls."""
     base: Assembly
     """That of a point, by whose place among ranks the others have theirs."""
+    watch: Watch
+    """Hang detection of all ranks, entered while points are computed."""
 
     @classmethod
     def of(cls, comm: Comm, base: Plan, threads: int | None) -> Team:
@@ -48,7 +52,8 @@ class Team:
         place = grid(comm, None, parallel.parts, parallel.names)
         if place.group.size > 1:
             threads = fewest(lane_threads(network.run, threads), place.group)
-        return cls(comm, place.batch, place.group, threads, Assembly(base, place.group, threads))
+        watch = Watch(comm, seconds(network.run.stuck_after))
+        return cls(comm, place.batch, place.group, threads, Assembly(base, place.group, threads), watch)
 
     @property
     def leads(self) -> bool:

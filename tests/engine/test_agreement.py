@@ -9,6 +9,7 @@ import pytest
 
 from petabatch.engine.agreement import agreed, agreeing
 from petabatch.engine.assembly import Assembly
+from petabatch.engine.driver import drive
 from petabatch.engine.failure import Failure
 from petabatch.errors import (
     ArgumentError,
@@ -99,7 +100,7 @@ def failures(network: Network, ranks: int) -> list[tuple[dict[int, Failure], dic
     def one(comm: Comm) -> Any:
         engine = Assembly.of(network, comm, 2).planned(tolerant=True).engine()
         engine.start()
-        for step in engine.run():
+        for step in drive(engine):
             engine.recorder.take(step)
             if step % engine.plan.flush == 0:
                 engine.flushed()
@@ -146,7 +147,7 @@ def test_without_points_all_ranks_raise_the_error_of_one() -> None:
         engine = Assembly.of(net, comm, 1).engine()
         engine.start()
         with pytest.raises(NonFiniteError) as raised:
-            for _ in engine.run():
+            for _ in drive(engine):
                 pass
         return str(raised.value)
 

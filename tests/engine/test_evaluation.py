@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from petabatch import in_memory, results, session
+from petabatch import in_memory, results
+from petabatch.engine.driver import drive
 from petabatch.engine.engine import Engine
 from petabatch.engine.evaluation import Evaluation
 from petabatch.errors import ParamsError
@@ -19,7 +20,7 @@ from petabatch.network.build import build
 from petabatch.network.evaluation import held_out
 from petabatch.network.plan import schedule
 from petabatch.parallel import watchdog
-from petabatch.parallel.comm import Comm, Serial
+from petabatch.parallel.comm import Serial
 from petabatch.spec.network import Evaluate, Network
 from petabatch.spec.schedule import Every
 from petabatch.spec.sweep import Sweep
@@ -92,8 +93,9 @@ def test_repeated_evaluations_of_the_same_weights_are_the_same(kernel: Any) -> N
     engine = Engine(schedule(build(network)), Serial(), 2)
     engine.start()
     evaluation, found = Evaluation(engine), []
-    for step in engine.run():
-        evaluation.record(step)
+    for step in drive(engine):
+        if evaluation.due(step):
+            evaluation.at(step)
         records = engine.recorder.take(step)
         found += [r.values for r in records if r.stream.path == "probes/evaluate/energy_total"]
     assert found[-1].shape == (4, 2)
@@ -105,20 +107,20 @@ def test_repeated_evaluations_of_the_same_weights_are_the_same(kernel: Any) -> N
 def test_evaluations_are_progress_for_the_watchdog(evaluated: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     workers: list[watchdog.Worker] = []
     made: dict[int, int] = {}
-    record = Evaluation.record
+    at = Evaluation.at
 
     @contextmanager
-    def watched(comm: Comm, worker: watchdog.Worker, limit: float) -> Iterator[None]:
+    def on(self: watchdog.Watch, worker: watchdog.Worker) -> Iterator[None]:
         workers.append(worker)
         yield
 
     def recorded(self: Evaluation, step: int) -> None:
         before = workers[0].progress
-        record(self, step)
+        at(self, step)
         made[step] = workers[0].progress - before
 
-    monkeypatch.setattr(session, "watched", watched)
-    monkeypatch.setattr(Evaluation, "record", recorded)
+    monkeypatch.setattr(watchdog.Watch, "on", on)
+    monkeypatch.setattr(Evaluation, "at", recorded)
     alone(evaluated, "watched")
     assert all(made[step] >= 20 for step in (20, 40, 60)), made
 

@@ -9,6 +9,7 @@ import pytest
 
 from petabatch import in_memory
 from petabatch.connections import Identity
+from petabatch.engine.driver import drive
 from petabatch.engine.engine import Engine
 from petabatch.errors import ParamsError
 from petabatch.layers import Linear
@@ -117,7 +118,7 @@ def test_a_run_resumed_where_a_film_begins_has_the_same_bits(kernel: Any, form: 
     _, recorded = simulate(net)
     first = Engine(schedule(build(net)), Serial(), 1)
     first.start()
-    next(step for step in first.run() if step == 60)
+    next(step for step in drive(first) if step == 60)
     saved = {key: array.copy() for key, array in first.state.saved().items()}
     second = Engine(schedule(build(net)), Serial(), 2)
     second.resume(60, saved)

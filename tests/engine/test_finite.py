@@ -14,6 +14,7 @@ import petabatch
 from petabatch import in_memory, weights
 from petabatch.connections import Conv, Identity, Sparse
 from petabatch.engine.assembly import Assembly
+from petabatch.engine.driver import drive
 from petabatch.engine.engine import Engine
 from petabatch.engine.failure import Failure
 from petabatch.engine.finite import Watch
@@ -95,7 +96,7 @@ def networks() -> dict[str, Network]:
 def test_every_variable_of_every_slice_is_watched(kind: str) -> None:
     engine = Engine(schedule(build(networks()[kind])), Serial(), 1)
     engine.start()
-    step = next(engine.run())
+    step = next(drive(engine))
     watched = [k for k, v in engine.plan.variables.items() if v.dtype == "float" and v.checkpoint]
     assert {"dense": 6, "lazy": 8, "lazy program": 10, "neuron": 8}[kind] <= len(watched)
     for key in watched:
@@ -119,7 +120,7 @@ def test_every_variable_of_every_slice_is_watched(kind: str) -> None:
 def test_weights_and_what_their_rule_keeps_are_watched_at_updates(mode: str, whose: str) -> None:
     engine = Engine(schedule(build(lca_network(images(3), mode=mode))), Serial(), 1)
     engine.start()
-    steps = engine.run()
+    steps = drive(engine)
     assert next(steps) == 20
     engine.state.arrays["connections/dictionary/momentum"][-1, ..., 0] = np.inf
     with pytest.raises(
@@ -242,7 +243,7 @@ def test_a_slice_that_stops_has_the_patches_of_the_weights_that_it_kept() -> Non
     patches = engine.state.arrays["connections/see/patches"]
     expected = patches.copy()
     assert expected.all()
-    next(engine.run())
+    next(drive(engine))
     engine.state.arrays["connections/see/weights"][...] = 7.0
     patches[...] = 7.0
     engine.lanes[1].stop(Failure("the patches are others", 5))
@@ -262,7 +263,7 @@ def test_of_a_slice_that_stops_nothing_is_on_its_way() -> None:
     )  # fmt: skip
     engine = Engine(replace(schedule(build(net)), tolerant=True), Serial(), 1)
     engine.start()
-    next(engine.run())
+    next(drive(engine))
     pending = engine.state.arrays["connections/wired/pending"]
     assert pending.any(axis=(1, 2, 3, 4)).all()
     engine.lanes[1].stop(Failure("it is to stop", 5))
@@ -283,7 +284,7 @@ def test_the_last_finite_state_is_the_same_under_another_kernel(before: str, aft
     first = opened(before)
     first.start()
     states = {}
-    for step in first.run():
+    for step in drive(first):
         first.collect()
         states[step] = {key: array.copy() for key, array in first.saved().items()}
     assert states[60]["layers/V1/V"].tobytes() != states[40]["layers/V1/V"].tobytes()

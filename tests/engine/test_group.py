@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from petabatch import Simulator
 from petabatch.connections import Conv, Identity
+from petabatch.engine.driver import drive
 from petabatch.engine.engine import Engine
 from petabatch.engine.steppers.program.compiled import CompiledProgram
 from petabatch.engine.steppers.program.stepper import ProgramStepper
@@ -66,7 +67,7 @@ def test_ranks_and_resumption_change_no_bit(seed: int, ranks: int) -> None:
     assert_equal(everything(state, recorded), expected)
     engine = Engine(schedule(build(network)), Serial(), 2)
     engine.start()
-    for step in engine.run():
+    for step in drive(engine):
         if step == network.run.display:
             break
     engine.collect()

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from petabatch import in_memory
+from petabatch.engine.driver import drive
 from petabatch.engine.engine import Engine
 from petabatch.errors import InputError, ParamsError
 from petabatch.layers import Input, Linear
@@ -70,7 +71,7 @@ def test_a_resumed_run_sees_the_same_margins(kernel: str) -> None:
     recorded = in_memory.run(net).recorded
     first = Engine(schedule(build(net)), Serial(), 1)
     first.start()
-    next(step for step in first.run() if step == 6)
+    next(step for step in drive(first) if step == 6)
     saved = {key: array.copy() for key, array in first.state.saved().items()}
     second = Engine(schedule(build(net)), Serial(), 1)
     second.resume(6, saved)

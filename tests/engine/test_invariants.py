@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from petabatch.engine.driver import drive
 from petabatch.engine.engine import Engine
 from petabatch.engine.steppers.program import ProgramStepper
 from petabatch.network.build import build
@@ -50,7 +51,7 @@ def test_resumed_run_equals_uninterrupted_one(mode: str, stop: int) -> None:
     whole, recorded = simulate(network)
     first = Engine(schedule(build(network)), Serial(), 1)
     first.start()
-    for step in first.run():
+    for step in drive(first):
         if step == stop:
             break
     saved = {key: array.copy() for key, array in first.state.saved().items()}
@@ -117,7 +118,7 @@ def test_overlapped_updates_are_exact_ones_that_come_one_update_late(stop: int) 
     )
     first = Engine(schedule(build(network)), Serial(), 1)
     first.start()
-    for step in first.run():
+    for step in drive(first):
         if step == stop:
             break
     first.collect()
@@ -153,7 +154,7 @@ def test_an_overlapped_update_is_applied_at_the_next_one_whenever_its_sums_arriv
     reduction.start = start
     engine.start()
     weights = []
-    for step in engine.run():
+    for step in drive(engine):
         if step % 20 == 0:
             weights.append(engine.state.arrays["connections/dictionary/weights"].copy())
             engine.updates.reduction.poll()
@@ -197,7 +198,7 @@ def test_all_ranks_send_messages_of_several_overlapped_sums_in_one_order() -> No
         messages = _Messages(early)
         engine = Engine(schedule(build(network)), messages, 1)
         engine.start()
-        for _ in engine.run():
+        for _ in drive(engine):
             engine.updates.reduction.poll()
         engine.collect()
         sent.append(messages.sent)
@@ -223,7 +224,7 @@ def test_threads_that_share_one_slice_change_no_bit() -> None:
     for threads, helps in ((1, False), (3, True)):
         engine = Engine(schedule(build(network)), Serial(), threads)
         engine.start()
-        steps = engine.run()
+        steps = drive(engine)
         next(steps)
         stepper = engine.lanes[0].stepper
         assert isinstance(stepper, ProgramStepper)
@@ -239,7 +240,7 @@ def test_a_slice_that_threads_share_is_resumed_in_the_middle_of_a_display(kernel
     plan = replace(schedule(build(lca_network(data, kernel=kernel, **keys))), stops=(10,))
     whole, resumed = Engine(plan, Serial(), 3), Engine(plan, Serial(), 3)
     whole.start()
-    for step in whole.run():
+    for step in drive(whole):
         if step == 10:
             whole.collect()
             resumed.resume(10, {key: array.copy() for key, array in whole.state.saved().items()})

@@ -14,6 +14,7 @@ import petabatch
 from petabatch import in_memory, weights
 from petabatch.connections import Sparse
 from petabatch.engine.assembly import Assembly
+from petabatch.engine.driver import drive
 from petabatch.engine.failure import Failure
 from petabatch.errors import NonFiniteError, StoppedEarly
 from petabatch.layers import Neurons
@@ -189,7 +190,7 @@ def test_on_ranks_the_same_slices_stop(ranks: int) -> None:
     def failures(comm: Comm) -> dict[int, Failure]:
         engine = Assembly.of(net, comm, 1).planned(tolerant=True).engine()
         engine.start()
-        for step in engine.run():
+        for step in drive(engine):
             list(flush(engine, step))
         return engine.failures
 
@@ -199,7 +200,7 @@ def test_on_ranks_the_same_slices_stop(ranks: int) -> None:
         own = exponential(current).model_copy(update={"sweep": Sweep(values={CURRENT: [current]})})
         engine = Assembly.of(own, Serial(), 1).planned(tolerant=True).engine()
         engine.start()
-        for step in engine.run():
+        for step in drive(engine):
             list(flush(engine, step))
         for failure in engine.failures.values():
             alone[number] = failure

@@ -10,6 +10,7 @@ import pytest
 
 from petabatch.connections import Identity
 from petabatch.engine import observers
+from petabatch.engine.driver import drive
 from petabatch.engine.engine import Engine
 from petabatch.engine.observer import Observer
 from petabatch.layers import LeakyIntegrator, Poisson
@@ -94,7 +95,7 @@ def observed(network: Network, monkeypatch: pytest.MonkeyPatch) -> tuple[list[np
     monkeypatch.setattr(Observer, "record", noted)
     engine = Engine(schedule(build(network)), Serial(), 1)
     engine.start()
-    for _ in engine.run():
+    for _ in drive(engine):
         pass
     return [one.values.copy() for one in engine.recorder.take(engine.step)], calls
 

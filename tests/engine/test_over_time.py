@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from petabatch import in_memory, simulation
+from petabatch.engine.driver import drive
 from petabatch.engine.engine import Engine
 from petabatch.errors import ParamsError
 from petabatch.network.build import build
@@ -65,7 +66,7 @@ def test_each_display_has_the_bits_of_a_run_resumed_with_its_value(kernel: str) 
         engine.start()
         if state:
             engine.resume(20 * display, state)
-        for step in engine.run():
+        for step in drive(engine):
             if step == 20 * (display + 1):
                 break
         engine.collect()
@@ -120,7 +121,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one_before_and_after_a_change(ker
     for stop in (24, 30, 40):
         first = Engine(replace(schedule(build(net)), stops=(stop,)), Serial(), 2)
         first.start()
-        for step in first.run():
+        for step in drive(first):
             if step == stop:
                 break
         first.collect()

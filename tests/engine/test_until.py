@@ -13,6 +13,7 @@ import pytest
 from petabatch import results, simulation
 from petabatch.connections import Conv, Identity, Pool, Sparse, Transpose
 from petabatch.engine.assembly import Assembly
+from petabatch.engine.driver import drive
 from petabatch.engine.engine import Engine
 from petabatch.engine.steppers.program.workspace import Workspace
 from petabatch.errors import ParamsError
@@ -194,7 +195,7 @@ def test_spikes_in_transit_while_ranks_that_share_a_slice_rest(split: Parallel) 
         def final(comm: Comm) -> np.ndarray:
             engine = Assembly(plan, comm, 1, None).engine()
             engine.start()
-            for step in engine.run():
+            for step in drive(engine):
                 engine.recorder.take(step)
             assert (engine.state.arrays["until/steps"] < DISPLAY).all()
             return np.array(engine.state.arrays["connections/spikes/pending"])
@@ -316,7 +317,7 @@ def test_a_run_resumed_in_the_middle_of_a_display_equals_an_uninterrupted_one(
     whole, recorded = simulate(net)
     first = Engine(replace(schedule(build(net)), stops=(stop,)), Serial(), 1)
     first.start()
-    for step in first.run():
+    for step in drive(first):
         if step == stop:
             break
     second = Engine(schedule(build(net)), Serial(), 2)

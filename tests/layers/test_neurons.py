@@ -10,6 +10,7 @@ import pytest
 
 from petabatch import in_memory
 from petabatch.connections import Identity, Sparse
+from petabatch.engine.driver import drive
 from petabatch.engine.engine import Engine
 from petabatch.equations.functions import CALLED
 from petabatch.errors import ParamsError
@@ -209,7 +210,7 @@ def test_bits_do_not_depend_on_ranks(ranks: int) -> None:
     def final(comm: Comm) -> dict[str, np.ndarray]:
         engine = Engine(schedule(build(balanced(steps=60))), comm, 1)
         engine.start()
-        for _ in engine.run():
+        for _ in drive(engine):
             pass
         engine.collect()
         return {key: array.copy() for key, array in engine.state.arrays.items() if key.startswith("layers/")}

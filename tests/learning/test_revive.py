@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from petabatch import in_memory
+from petabatch.engine.driver import drive
 from petabatch.engine.engine import Engine
 from petabatch.errors import ParamsError
 from petabatch.learning import Adam, Revive
@@ -93,7 +94,7 @@ def test_restarts_have_the_same_bits_on_threads_and_after_resume(mode: str, redu
         np.testing.assert_array_equal(threaded[path], values, err_msg=path)
     first = Engine(schedule(build(net)), Serial(), 1)
     first.start()
-    next(step for step in first.run() if step == 20)
+    next(step for step in drive(first) if step == 20)
     first.collect()
     saved = {key: array.copy() for key, array in first.state.saved().items()}
     second = Engine(schedule(build(net)), Serial(), 1)

@@ -7,6 +7,7 @@ from typing import Literal
 import numpy as np
 import pytest
 
+from petabatch.engine.driver import drive
 from petabatch.engine.engine import Engine
 from petabatch.errors import ParamsError
 from petabatch.layers import LeakyIntegrator, Neurons
@@ -22,7 +23,7 @@ def final(network: Network) -> dict[str, np.ndarray]:
     """Return the state after the last step."""
     engine = Engine(schedule(build(network)), Serial(), 1)
     engine.start()
-    for _ in engine.run():
+    for _ in drive(engine):
         pass
     return engine.state.arrays
 

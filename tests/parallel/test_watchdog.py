@@ -6,8 +6,10 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,14 @@ from petabatch.parallel.watchdog import Monitor
 from petabatch.storage.checkpoint import latest_checkpoint
 from petabatch.storage.directory import RunDirectory
 from support.commands import BIN, Command, alone
-from support.processes import PATIENCE, process_of, wait_for_checkpoint, wait_for_end
+from support.processes import (
+    PATIENCE,
+    descendants,
+    process_of,
+    wait_for_checkpoint,
+    wait_for_end,
+    wait_until,
+)
 
 pytestmark = pytest.mark.mpi
 
@@ -55,12 +64,35 @@ def launched(small: Path, *more: str, ranks: int = 2, out: str = "cut") -> subpr
     return subprocess.Popen([BIN / "mpirun", *run], cwd=small.parent, stderr=subprocess.PIPE, text=True)
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("rank", [0, 1])
-def test_a_stopped_rank_ends_all_with_its_name(small: Path, rank: int) -> None:
-    process = launched(small, "-s", "run.displays=1000000", "-s", "run.stuck_after=200s")
-    wait_for_checkpoint(small.parent / "cut", 50, process)
-    stopped = process_of(small.parent / "cut" / ("log.txt" if rank == 0 else "log.rank1.txt"))
+FROZEN = ("-s", "connections.dictionary.learn.every='never'", "-s", "run.displays=2")
+LONG = ("-s", "run.displays=1000000")
+STUCK = ("-s", "run.stuck_after=200s")
+SIMULATOR = """
+import petabatch
+network = petabatch.load("small.toml", ["run.stuck_after=200s", *{settings!r}])
+with petabatch.Simulator(network, mpi=True) as sim:
+    while True:
+        sim.step(10)
+        if sim.n_steps == 50:
+            open(f"reached_{{sim.slices.start}}", "w").close()
+"""
+
+
+def ranks_of(process: subprocess.Popen[str]) -> dict[int, int]:
+    """Return the processes of the ranks that mpirun has started, by rank."""
+    found = {}
+    for pid in descendants(process.pid):
+        with suppress(OSError):
+            environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+            ranks = [one.partition(b"=")[2] for one in environment if one.startswith(b"PMI_RANK=")]
+            if ranks and not descendants(pid):
+                found[int(ranks[0])] = pid
+    return found
+
+
+def stop_one(process: subprocess.Popen[str], rank: int) -> None:
+    """Stop a rank, and see that all end with its name, within the time for a rank that is silent."""
+    stopped = ranks_of(process)[rank]
     os.kill(stopped, signal.SIGSTOP)
     _, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode != 0
@@ -68,8 +100,45 @@ def test_a_stopped_rank_ends_all_with_its_name(small: Path, rank: int) -> None:
     assert f"(process {stopped} on " in errors
     assert "no heartbeat: is the process stopped" in errors
     wait_for_end([stopped])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("rank", "split"), [(0, ()), (1, ()), (1, ("-s", "parallel.rows=2"))], ids=["first", "last", "rows"]
+)
+def test_a_stopped_rank_ends_all_with_its_name(small: Path, rank: int, split: tuple[str, ...]) -> None:
+    process = launched(small, *LONG, *STUCK, *split)
+    wait_for_checkpoint(small.parent / "cut", 50, process)
+    stop_one(process, rank)
     # every byte of it is verified
     assert latest_checkpoint(RunDirectory.open(small.parent / "cut")) is not None
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("way", ["waves", "pool"])
+def test_a_rank_that_is_stopped_among_points_ends_all_with_its_name(small: Path, way: str) -> None:
+    """Points, or slices, that end at once are followed by some that do not."""
+    settings = {
+        "waves": ("-s", "sweep.run.seed={count=100000, start=1, stop=100000}", "-s", "sweep.wave=1"),
+        "pool": ("-s", "run.pool=true", "-s", "run.batch=100000"),
+    }[way]
+    process = launched(small, *FROZEN, *settings, *STUCK)
+    files = small.parent / "cut" / "points"
+    wait_until(lambda: len(list(files.glob("*.h5"))) > 2)
+    stop_one(process, 1)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("split", [[], ["parallel.rows=2"]], ids=["slices", "rows"])
+def test_a_rank_that_is_stopped_under_a_simulator_ends_all_with_its_name(
+    small: Path, split: list[str]
+) -> None:
+    (small.parent / "steps.py").write_text(SIMULATOR.format(settings=split))
+    command = [BIN / "mpirun", "-n", "2", sys.executable, "steps.py"]
+    process = subprocess.Popen(command, cwd=small.parent, stderr=subprocess.PIPE, text=True)
+    wait_until(lambda: bool(list(small.parent.glob("reached_*"))))
+    time.sleep(1)
+    stop_one(process, 1)
 
 
 @pytest.mark.timeout(900)
@@ -112,10 +181,10 @@ def test_ranks_are_watched_before_one_compiles_what_others_wait_for(
         real = getattr(session, name)
         return lambda *about, **more: (entered.append(name), real(*about, **more))[1]
 
-    for name in ("watched", "Progress"):  # kernels are compiled while progress is shown
+    for name in ("Watch", "Progress"):  # kernels are compiled while progress is shown
         monkeypatch.setattr(session, name, noted(name))
     alone(small, "out", "run.displays=1")
-    assert entered == ["watched", "Progress"]
+    assert entered == ["Watch", "Progress"]
 
 
 STALLING = """

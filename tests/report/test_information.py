@@ -8,7 +8,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tarfile
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -27,6 +26,7 @@ from petabatch.session import RunSession
 from petabatch.storage.claim import Claim
 from petabatch.storage.merge import merge
 from support.commands import SMALL, alone
+from support.sealing import reseal
 
 USAGE = 'dictionary = { variables = ["usage"] }'
 
@@ -111,7 +111,7 @@ def test_a_resumed_run_counts_the_time_before(small: Path, monkeypatch: pytest.M
 def test_the_speed_of_a_rebuilt_run_belongs_to_the_steps_that_were_timed(
     small: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`run.json` has the time of an early flush; later ones are in `run.h5`, damaged here."""
+    """`run.json` has the time up to the last index, too."""
     folder = small.parent / "killed"
     steps = iter(range(3))
 
@@ -131,24 +131,13 @@ def test_the_speed_of_a_rebuilt_run_belongs_to_the_steps_that_were_timed(
     assert verify(folder, repairing=True)[1]
     with results.open(folder) as found:
         about = found.attributes
-        assert (about["timed_steps"], found.steps_reached) == (10, 20)
+        assert (about["timed_steps"], found.steps_reached) == (20, 20)
     page = lines(describe(folder))
-    assert " for 10 of 20 steps; the time of the others is not known; about " in page["duration"]
-    speed = 10 * 3 / (about["seconds"] - about["times"]["kernels"])
+    speed = 20 * 3 / (about["seconds"] - about["times"]["kernels"])
     assert page["mean speed"] == f"{speed:,.0f} slice·steps/s without loading kernels"
     simulation.resume(folder, mpi=False, quiet=True, threads=1)
     with results.open(folder) as found:
-        assert found.attributes["timed_steps"] == 10 + (60 - 20)  # of the checkpoint at step 20
-
-
-def test_an_unfinished_run_without_timed_steps_has_no_speed(run: Path) -> None:
-    """As of earlier versions; a finished one made all its steps in its time."""
-    for status, told in (("done", True), ("running", False)):
-        (run / "manifest.txt").unlink(missing_ok=True)
-        with h5py.File(run / "run.h5", "r+") as file:
-            file.attrs["status"] = status
-            file.attrs.pop("timed_steps", None)
-        assert ("mean speed" in lines(describe(run))) == told
+        assert found.attributes["timed_steps"] == 20 + (60 - 20)
 
 
 def test_the_index_and_a_merged_file_have_the_same_page(finished: Path, tmp_path: Path) -> None:
@@ -236,10 +225,10 @@ def test_of_layers_that_spike_the_silent_units_are_counted(tmp_path: Path) -> No
 
 
 def test_an_interrupted_run_differs_from_one_that_is_running(run: Path) -> None:
-    (run / "manifest.txt").unlink()
     with h5py.File(run / "run.h5", "r+") as file:
         file.attrs["status"] = "running"
         file.attrs["steps_reached"] = 20
+    reseal(run / "run.h5")
     assert lines(describe(run))["status"] == "interrupted: step 20 of 30, display 2 of 3"
     with Claim() as claim:
         claim.take(run)
@@ -257,10 +246,10 @@ def test_missing_and_damaged_files_are_named(run: Path) -> None:
     changed[500] ^= 1
     head.write_bytes(changed)
     next((run / "parts").iterdir()).unlink()
-    (run / "inputs.jsonl").unlink()
+    (run / "inputs.json").unlink()
     found = [line for line in describe(run).splitlines() if line.startswith("damaged")]
     told = describe(run)
-    for name in (part.name, head.name, "inputs.jsonl", "parts/steps_"):
+    for name in (part.name, head.name, "inputs.json", "parts/steps_"):
         assert name in told[told.index("\ndamaged") :]
     assert len(found) == 4
 
@@ -287,8 +276,7 @@ def test_a_run_killed_in_its_first_flush_has_recorded_nothing_and_is_not_damaged
 
     for path in (path for path in run.rglob("*.h5") if later(str(path.relative_to(run)))):
         path.unlink()
-    named = (run / "manifest.txt").read_text().splitlines(keepends=True)
-    (run / "manifest.txt").write_text("".join(line for line in named if not later(line.split()[-1])))
+    (run / "run.json").unlink()
     page = lines(describe(run))
     assert page["status"] == "interrupted; nothing recorded yet"
     assert "damaged" not in page
@@ -316,17 +304,6 @@ def test_a_run_without_its_checkpoints_folder_is_damaged_and_can_be_replaced(run
         describe(run)
     simulation.run(simulation.read(small), run, force=True, mpi=False, quiet=True).close()
     assert "done" in describe(run)
-
-
-def test_a_run_of_an_earlier_version_has_a_page(tmp_path: Path) -> None:
-    with tarfile.open(Path(__file__).parents[1] / "data" / "format_1.tar.xz") as archive:
-        archive.extractall(tmp_path, filter="data")
-    found = [lines(describe(index.parent)) for index in tmp_path.rglob("run.h5")]
-    assert found
-    for page in found:
-        assert page["status"].partition(":")[0] in ("done", "stopped", "interrupted")
-        assert "duration" not in page
-        assert "damaged" not in page
 
 
 def test_info_imports_neither_numba_nor_pydantic_nor_matplotlib(finished: Path) -> None:

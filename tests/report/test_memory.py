@@ -179,7 +179,7 @@ def taken(side, rows):
     before, mapped = resident("VmRSS"), resident("RssFile")
     engine = part.engine()
     engine.start()
-    for step in engine.run():
+    for step in drive(engine):
         engine.recorder.take(step)
         engine.flushed()
     mapped = resident("RssFile") - mapped  # of the images, which the system drops when it needs the memory

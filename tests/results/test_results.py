@@ -185,12 +185,11 @@ def test_reading_never_imports_the_simulator() -> None:
         "petabatch.storage.atomic",
         "petabatch.storage.containment",
         "petabatch.storage.damaged",
+        "petabatch.storage.file_object",
         "petabatch.storage.files",
         "petabatch.storage.gaps",
-        "petabatch.storage.manifest",
         "petabatch.storage.seal",
         "petabatch.storage.simulator_state",
-        "petabatch.storage.sink",
         "petabatch.threads",
         "petabatch.version",
     }

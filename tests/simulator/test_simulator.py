@@ -602,14 +602,14 @@ def test_an_interrupt_between_blocks_of_steps_waits_for_all_ranks(
     """Raised on one rank at once, the others would wait for it forever."""
     asked: list[int] = []
     monkeypatch.setattr(Serial, "any", lambda self, flags: asked.append(flags) or flags)
-    stops = Running.next_stop
+    stops = Running.next_sync
 
-    def next_stop(self: Running) -> int:
+    def next_sync(self: Running) -> int:
         if self.step == 20:
             press()
         return stops(self)
 
-    monkeypatch.setattr(Running, "next_stop", next_stop)
+    monkeypatch.setattr(Running, "next_sync", next_sync)
     with pytest.raises(KeyboardInterrupt):
         sim.step(60)
     assert asked == [0, 1]

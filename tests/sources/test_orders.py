@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from petabatch.errors import InputError, TableError
-from petabatch.sources import ImageArray, Images
+from petabatch.sources import ImageArray
 from petabatch.sources.orders import ByMovie, Movie, Order, Random, Sequential, Shuffled, Specified
 
 RNG = np.random.default_rng(0)
@@ -156,14 +155,6 @@ def test_an_order_may_be_its_name() -> None:
     data = np.zeros((2, 3, 3, 1))
     assert ImageArray(data=data, order="shuffled").order == Shuffled()
     assert ImageArray(data=data, order={"type": "random"}).order == Random()
-
-
-def test_a_run_of_format_1_goes_on_with_the_order_that_was_called_movie() -> None:
-    written = {"type": "images", "files": "a", "order": "movie"}
-    assert Images.model_validate(written, context={"arrays": Path("data")}).order == ByMovie()
-    assert Images.model_validate(written, context={"arrays": None}).order == Movie()
-    now = Images(files="a", order="movie").model_dump()
-    assert Images.model_validate(now, context={"arrays": Path("data")}).order == Movie()
 
 
 def test_same_slices_show_what_a_single_slice_would() -> None:

@@ -228,7 +228,7 @@ def test_misuse_is_an_error(tmp_path: Path) -> None:
     head = directory.checkpoints / "step_000000001.h5"
     with pytest.raises(StorageError, match="slices 0 to 5 were requested, but it holds a batch of 5"):
         load_checkpoint(head, 0, B + 1)
-    with pytest.raises(FormatError, match="found:    format 2, kind checkpoint part"):
+    with pytest.raises(FormatError, match="found:    format 3, kind checkpoint part"):
         load_checkpoint(part_files(directory, 1)[0], 0, 1)
 
 

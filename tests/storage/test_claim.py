@@ -64,15 +64,15 @@ def unlocked(path: Path) -> None:
 def test_a_run_writes_nothing_to_a_directory_that_is_not_its_own_any_more(
     small: Path, monkeypatch: pytest.MonkeyPatch, lose: Callable[[Path], None]
 ) -> None:
-    out, write, there = small.parent / "out", RunSession._at_sync_event, {}
+    out, there = small.parent / "out", dict[str, bytes]()
 
-    def losing(self: RunSession, step: int, flag: object) -> None:
-        if step == 20:
+    def losing(self: RunSession) -> bool:
+        if self.engine.step == 20:
             lose(out)
             there.update(files(out))
-        write(self, step, flag)  # type: ignore[arg-type]
+        return False
 
-    monkeypatch.setattr(RunSession, "_at_sync_event", losing)
+    monkeypatch.setattr(RunSession, "_out_of_time", losing)
     with pytest.raises(RunDirectoryError, match="no longer the directory of this run"):
         simulation.run(simulation.read(small), out, quiet=True)
     found = files(out)

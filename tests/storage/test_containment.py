@@ -15,15 +15,15 @@ import pytest
 
 import petabatch
 from petabatch import simulation
-from petabatch.errors import DamagedError, StorageError
+from petabatch.errors import StorageError
 from petabatch.main import main
-from petabatch.report import integrity
 from petabatch.report.information import describe
 from petabatch.storage.checkpoint import load_checkpoint
 from petabatch.storage.directory import RunDirectory
-from petabatch.storage.manifest import checksum
 from petabatch.storage.merge import merge
+from petabatch.storage.seal import checksum, sealed_json
 from support.commands import SMALL, alone
+from support.sealing import reseal, unsealed
 
 SECRET = b"mine alone\n"
 
@@ -42,9 +42,7 @@ def theirs(finished: Path, tmp_path: Path) -> Path:
     (tmp_path / "secret").write_bytes(SECRET)
     with h5py.File(tmp_path / "secret.h5", "w") as file:
         file["numbers"] = np.arange(3)
-    theirs = Path(shutil.copytree(finished, tmp_path / "out"))
-    (theirs / "manifest.txt").unlink()  # whoever changes a file can change its checksum
-    return theirs
+    return Path(shutil.copytree(finished, tmp_path / "out"))
 
 
 def read_all(path: Path) -> None:
@@ -95,20 +93,6 @@ def test_symbolic_links_within_the_run_are_followed_and_pipes_are_not(theirs: Pa
             command(theirs)
 
 
-@pytest.mark.parametrize("name", ["/dev/zero", "data/../../pipe", "elsewhere/pipe"])
-def test_names_in_the_manifest_lead_to_no_other_files(theirs: Path, name: str) -> None:
-    os.mkfifo(theirs.parent / "pipe")
-    (theirs / "elsewhere").mkdir()
-    os.mkfifo(theirs / "elsewhere" / "pipe")
-    (theirs / "manifest.txt").write_text(f"crc32 00000000 0 {name}\n")
-    text, _ = integrity.verify(theirs, repairing=False)  # it does not wait for a pipe
-    assert "manifest.txt: this file is damaged in line 1" in text
-    assert name not in text
-    describe(theirs)
-    with pytest.raises(DamagedError, match=r"no line for params\.json"):
-        resume(theirs)
-
-
 def external_link(file: h5py.File, name: str, secret: Path) -> None:
     del file[name]
     file[name] = h5py.ExternalLink(str(secret) + ".h5", "numbers")
@@ -144,18 +128,19 @@ Reference = Callable[[h5py.File, str, Path], None]
 def test_an_index_that_refers_to_other_files_is_refused(theirs: Path, reference: Reference) -> None:
     with h5py.File(theirs / "run.h5", "r+") as file:
         reference(file, "probes/energy/total", theirs.parent / "secret")
+    reseal(theirs / "run.h5")  # whoever changes a file can change its checksum
     assert "refers to what is no part of the run" in " ".join(describe(theirs).split())
-    for command in (merge_all, read_all):
-        with pytest.raises(
-            StorageError, match=r"refers to what is no part of the run\n.*probes/energy/total"
-        ):
-            command(theirs)
+    with pytest.raises(StorageError, match=r"refers to what is no part of the run\n.*probes/energy/total"):
+        read_all(theirs)
+    merge_all(theirs)  # of the segments, which refer to nothing
+    read_all(theirs.parent / "one.h5")
 
 
 @pytest.mark.parametrize("reference", REFERENCES)
 def test_a_segment_that_refers_to_other_files_is_refused(theirs: Path, reference: Reference) -> None:
     with h5py.File(first(theirs / "parts"), "r+") as file:
         reference(file, "probes/energy/total/values", theirs.parent / "secret")
+    reseal(first(theirs / "parts"), theirs)
     for command in (merge_all, read_all):
         with pytest.raises(StorageError, match="refers to what is no part of the run"):
             command(theirs)
@@ -167,11 +152,13 @@ def test_a_checkpoint_that_refers_to_other_files_is_refused(theirs: Path, refere
     (part,) = (theirs / "checkpoints").glob(f"{head.stem}_rank_*")
     with h5py.File(part, "r+") as file:
         reference(file, "layers/V1/V", theirs.parent / "secret")
+    reseal(part, theirs)
     crc, size = checksum(part)
     renamed = part.rename(part.with_name(f"{part.stem[:-8]}{crc:08x}.h5"))
     with h5py.File(head, "r+") as file:
         (about,) = json.loads(file.attrs["parts"])
         file.attrs["parts"] = json.dumps([{**about, "name": renamed.name, "size": size, "crc32": crc}])
+    reseal(head, theirs)
     with pytest.raises(StorageError, match="refers to what is no part of the run"):
         load_checkpoint(head, 0, 3)
 
@@ -180,6 +167,7 @@ def test_a_checkpoint_whose_parts_are_elsewhere_is_refused(theirs: Path) -> None
     head = max((theirs / "checkpoints").glob("step_?????????.h5"))
     with h5py.File(head, "r+") as file:
         file.attrs["parts"] = file.attrs["parts"].replace('"name": "', '"name": "../../elsewhere/')
+    reseal(head, theirs)
     with pytest.raises(StorageError, match="it names a part elsewhere"):
         load_checkpoint(head, 0, 3)
 
@@ -196,7 +184,7 @@ def test_a_checkpoint_whose_parts_are_elsewhere_is_refused(theirs: Path) -> None
     ids=lambda arguments: " ".join(arguments),
 )
 def test_commands_that_read_a_run_execute_no_plug_in(
-    theirs: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
+    theirs: Path, finished: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
 ) -> None:
     executed = theirs.parent / "executed"
     (theirs.parent / "evil.py").write_text(f"open({str(executed)!r}, 'w').close()\n")
@@ -204,11 +192,11 @@ def test_commands_that_read_a_run_execute_no_plug_in(
     monkeypatch.setattr(sys, "stdout", sys.stdout)  # which the command line replaces
     monkeypatch.setattr(sys, "argv", ["petabatch", *arguments])
     np.save("images.npy", np.random.default_rng(3).random((2, 12, 12, 3)).astype(np.float32))
-    text = (theirs / "params.json").read_text()
-    changed = {**json.loads(text), "plugins": [str(theirs.parent / "evil.py")]}
-    (theirs / "params.json").write_text(json.dumps(changed))
+    changed = {**unsealed(theirs / "params.json"), "plugins": [str(theirs.parent / "evil.py")]}
+    (theirs / "params.json").write_text(sealed_json(changed, RunDirectory.open(finished).run_id))
     with h5py.File(theirs / "run.h5", "r+") as file:
         file.attrs["params"] = json.dumps(changed)
+    reseal(theirs / "run.h5")
     with pytest.raises(SystemExit):
         main()
     assert "-o" not in arguments or Path(arguments[-1]).exists()

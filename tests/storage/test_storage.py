@@ -32,7 +32,6 @@ from petabatch.storage.checkpoint import save_checkpoint
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.index import drop_after, write_index
 from petabatch.storage.merge import merge
-from petabatch.storage.recovery import name_files
 from petabatch.storage.rows import Row, all_segments
 from petabatch.storage.segment import Segment, Summary, write_segment
 from petabatch.storage.verify import file_states, repair
@@ -148,9 +147,8 @@ def test_a_new_run_directory_has_its_layout_and_the_params_as_given(tmp_path: Pa
     directory = make(tmp_path, "new/run")
     assert sorted(p.name for p in directory.path.iterdir()) == [
         "checkpoints",
-        "inputs.jsonl",
+        "inputs.json",
         "log.txt",
-        "manifest.txt",
         "params.json",
         "params.toml",
         "parts",
@@ -438,7 +436,6 @@ def test_a_lost_segment_of_a_rank_leaves_a_gap_that_merging_never_closes(tmp_pat
 def test_a_kill_at_any_point_of_a_repair_loses_nothing_more(tmp_path: Path) -> None:
     def damaged(directory: RunDirectory) -> list[list[Record]]:
         records = four_displays(directory)
-        name_files(directory)
         for lo, hi in UNEVEN:
             (directory.parts / Segment(11, 20, lo, hi).name).unlink()
         return records
@@ -742,7 +739,7 @@ def test_a_missing_segment_is_an_error_not_fill_values(tmp_path: Path) -> None:
     with h5py.File(directory.run_file) as file:  # other tools see NaN
         assert np.isnan(file[CODE.path][0, 2]).all()
         assert not np.isnan(file[CODE.path][0, 1]).any()
-    with pytest.raises(StorageError, match="segments up to step 10 are missing"):
+    with pytest.raises(StorageError, match=f"{segment.name}: this file is missing"):
         merge(directory.path, tmp_path / "plain.h5")
 
 

@@ -33,7 +33,6 @@ KINDS = {
     "segment": "parts/*.h5",
     "index": "run.h5",
     "json": "*.json*",
-    "manifest": "manifest.txt",
 }
 """Patterns of the files of a run, by kind."""
 PAIR = "index and segment"
@@ -177,7 +176,7 @@ def changes(folder: Path, runs: Path) -> list[Path]:
 def use_info(folder: Path, runs: Path) -> bool:
     """Return whether info names what was changed."""
     text, changed = "".join(information.describe(folder).split()), changes(folder, runs)
-    return changed == [Path("manifest.txt")] or all(path.name in text for path in changed)
+    return all(path.name in text for path in changed)
 
 
 def use_verify(folder: Path, runs: Path) -> bool:
@@ -186,8 +185,6 @@ def use_verify(folder: Path, runs: Path) -> bool:
     text, whole = integrity.verify(folder, repairing=False)
     found = not whole and all(str(path) in text for path in changed)
     _, sound = integrity.verify(folder, repairing=True)
-    if changed == [Path("manifest.txt")]:
-        return sound or not whole  # a line with another checksum makes a file look damaged
     if changed == [Path("run.h5")]:
         return found and sound and use_merge(folder, runs) and use_reader(folder, runs)
     return found or not changed

@@ -1,4 +1,4 @@
-"""Two kinds of damage at once, to files, to their names and to the lines that name them."""
+"""Two kinds of damage at once, to files and to their names."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from support.damage import KINDS, Outcome, alike_but_gaps, attempt, files, resum
 
 Rng = np.random.Generator
 Damage = Callable[[Path, Path, Path, Rng], str]
-"""`damage(folder, file, runs, rng)` damages a file of a run, or its line, and says how."""
+"""`damage(folder, file, runs, rng)` damages a file of a run, and says how."""
 
 
 def one(choices: list[Path], rng: Rng) -> Path:
@@ -110,67 +110,6 @@ FILES: dict[str, Damage] = {
 }
 
 
-def change_lines(change: Callable[[list[bytes], int, Rng], None]) -> Damage:
-    """Return damage to the line that names a file, or to another one."""
-
-    def damaged(folder: Path, file: Path, runs: Path, rng: Rng) -> str:
-        manifest = folder / "manifest.txt"
-        if not manifest.exists():
-            return "no manifest"
-        lines = manifest.read_bytes().splitlines(keepends=True)
-        name = str(file.relative_to(folder)).encode()
-        naming = [number for number, line in enumerate(lines) if line.rstrip().endswith(name)]
-        if not lines:
-            return "no lines"
-        at = naming[-1] if naming and rng.random() < 0.8 else int(rng.integers(len(lines)))
-        shown = lines[at]
-        change(lines, at, rng)
-        manifest.write_bytes(b"".join(lines))
-        return f"the line {shown!r}"
-
-    return damaged
-
-
-def flip_line(first: float, last: float) -> Callable[[list[bytes], int, Rng], None]:
-    """Return what flips a bit in a part of a line."""
-
-    def change(lines: list[bytes], at: int, rng: Rng) -> None:
-        line = bytearray(lines[at])
-        place = int(rng.integers(int(first * len(line)), max(int(last * len(line)), 1)))
-        line[place] ^= 1 << int(rng.integers(8))
-        lines[at] = bytes(line)
-
-    return change
-
-
-def drop_line(lines: list[bytes], at: int, rng: Rng) -> None:
-    name = lines[at].rstrip().rpartition(b" ")[2]
-    lines[:] = [line for line in lines if not line.rstrip().endswith(b" " + name)]
-
-
-def cut_lines(lines: list[bytes], at: int, rng: Rng) -> None:
-    del lines[at:]
-
-
-def double_line(lines: list[bytes], at: int, rng: Rng) -> None:
-    lines.append(lines[at])
-
-
-def exchange_lines(lines: list[bytes], at: int, rng: Rng) -> None:
-    other = int(rng.integers(len(lines)))
-    lines[at], lines[other] = lines[other], lines[at]
-
-
-LINES: dict[str, Damage] = {
-    "line flipped": change_lines(flip_line(0, 1)),
-    "name flipped": change_lines(flip_line(0.4, 1)),
-    "line lost": change_lines(drop_line),
-    "lines cut": change_lines(cut_lines),
-    "line doubled": change_lines(double_line),
-    "lines exchanged": change_lines(exchange_lines),
-}
-
-
 def changed(folder: Path, runs: Path) -> list[Path]:
     """Return the files that a run has, lacks or has with other bytes than the one that was damaged."""
     names = {path.relative_to(root) for root in (folder, runs / "stopped") for path in root.rglob("*")}
@@ -182,7 +121,7 @@ def changed(folder: Path, runs: Path) -> list[Path]:
 
 
 def use_verify(folder: Path, runs: Path) -> bool:
-    """Return whether verify calls a run damaged, unless it lacks lines and unneeded checkpoints only.
+    """Return whether verify calls a run damaged, unless it lacks unneeded checkpoints only.
 
     What others have put there does not matter, if it is not taken for a file of the run.
     """
@@ -190,7 +129,7 @@ def use_verify(folder: Path, runs: Path) -> bool:
     _, whole = integrity.verify(folder, repairing=False)
     gone = {name for name in before if name.parts[0] == "checkpoints" and not (folder / name).exists()}
     parts = {name for name in before if name.parts[0] == "checkpoints" and "_rank_" in name.name}
-    return not whole or set(before) <= {Path("manifest.txt"), *gone, *parts}
+    return not whole or set(before) <= {*gone, *parts}
 
 
 def use_resume(folder: Path, runs: Path) -> bool:
@@ -214,23 +153,21 @@ USES: dict[str, Callable[[Path, Path], bool]] = {
 
 
 def campaign(runs: Path, uses: tuple[str, ...], seed: int) -> Iterator[Outcome]:
-    """Damage two files of a run, or a file and its line, and use the run in each of the ways."""
+    """Damage two files of a run, and use the run in each of the ways."""
     rng = np.random.default_rng(seed)
-    kinds = [kind for kind in KINDS if kind != "manifest"]
+    hows, kinds = list(FILES), list(KINDS)
     chosen: list[tuple[str, Damage, Path]] = []
-    for which in (FILES, rng.choice(np.array([FILES, LINES], object), p=[0.4, 0.6])):
-        how = list(which)[int(rng.integers(len(which)))]
-        kind = kinds[int(rng.integers(len(kinds)))]
+    for _ in range(2):
+        how, kind = hows[int(rng.integers(len(hows)))], kinds[int(rng.integers(len(kinds)))]
         file = one(files(runs / "stopped", kind), rng).relative_to(runs / "stopped")
-        chosen.append((how, which[how], chosen[0][2] if which is LINES else file))
-    chosen = chosen[:: int(rng.choice([1, -1]))]
+        chosen.append((how, FILES[how], file))
     damaged = runs / f"damaged-{os.getpid()}"
     for use in uses:
         shutil.rmtree(damaged, ignore_errors=True)
         shutil.copytree(runs / "stopped", damaged)
         what, own = [], np.random.default_rng(seed)
         for _, harm, file in chosen:
-            if (damaged / file).exists() or harm in LINES.values():
+            if (damaged / file).exists():
                 what.append(harm(damaged, damaged / file, runs, own))
         kind = " and ".join(sorted(how for how, _, _ in chosen))
         yield Outcome(kind, use, ", ".join(what), *attempt(USES[use], damaged, runs))

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from petabatch.engine.assembly import Assembly
+from petabatch.engine.driver import drive
 from petabatch.engine.engine import Engine
 from petabatch.engine.gpu.arrays import slice_bytes
 from petabatch.engine.gpu.detect import missing
@@ -64,7 +65,7 @@ def split_state_of(wanted: Network, *devices: Any) -> dict[str, np.ndarray]:
         plan = schedule(build(wanted), device.limits)
         engine = Assembly(plan, comm, 1, device).engine()
         engine.start()
-        for step in engine.run():
+        for step in drive(engine):
             engine.recorder.take(step)
         engine.collect()
         return engine.features.whole(engine.state.saved())

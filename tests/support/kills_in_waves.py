@@ -6,7 +6,7 @@
 
 Each kill is a SIGKILL at a random time after the first wave of a process was committed; on ranks, of all
 processes or of one alone, and the run is resumed on one or more groups of two. No point is lost, and none is
-in the ledger twice. The short form is in `tests/waves/test_waves.py`.
+there twice. The short form is in `tests/waves/test_waves.py`.
 """
 
 from __future__ import annotations
@@ -27,12 +27,13 @@ import numpy as np
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
 from petabatch import results  # noqa: E402
-from petabatch.storage import ledger  # noqa: E402
+from petabatch.storage import points  # noqa: E402
+from petabatch.storage.directory import RunDirectory  # noqa: E402
 from support.commands import BIN, set_all, write_small  # noqa: E402
 from support.processes import PATIENCE, descendants, wait_for_end  # noqa: E402
 
 POINTS = 80_000
-"""About twenty times what is done between two commits to the ledger."""
+"""About twenty times what is done between two commits."""
 SETTINGS = (
     "run.batch=1", "run.display=40", "run.displays=1", "sweep.wave=20", f"sweep.draws={POINTS}",
     "sweep.layers.E.parameters.input={low=0.0, high=2.8}",
@@ -84,11 +85,11 @@ class Campaign:
             if process.wait() == 0:
                 break
             killed += 1
-        found = [one for path in ledger.files_of(out) if (one := ledger.read(path)) is not None]
-        values = np.concatenate([rows[ledger.VALUES] for one in found for rows in one.rows])
+        found = points.PointsFiles(RunDirectory.open(out)).read()
+        values = np.concatenate([one.values for one in found])
         assert len(values) == len(np.unique(values, axis=0)) == self.points, "points are lost, or twice there"
         assert recorded(out) == recorded(self.folder / "whole")
-        counted = f"{killed} kills, {alone} of them of a rank alone, {len(found)} ledgers"
+        counted = f"{killed} kills, {alone} of them of a rank alone, {len(found)} files"
         return f"{counted}, {self.points:,} points: none lost or twice, all bits alike"
 
 
@@ -108,8 +109,8 @@ def kill(process: subprocess.Popen[bytes], rng: random.Random) -> bool:
 
 
 def size(out: Path) -> int:
-    """Return the bytes of the ledger."""
-    return sum(path.stat().st_size for path in ledger.files_of(out))
+    """Return the bytes of the files of points."""
+    return sum((out / "points" / str(name)).stat().st_size for name in points.names_of(out))
 
 
 def recorded(out: Path) -> dict[str, bytes]:

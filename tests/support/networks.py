@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from petabatch.connections import Conv
+from petabatch.engine.driver import drive
 from petabatch.engine.engine import Engine
 from petabatch.layers import LCA, Input
 from petabatch.learning import Hebbian
@@ -106,7 +107,7 @@ def simulate(network: Network, threads: int = 1) -> tuple[Engine, dict[str, np.n
 
 def collect(engine: Engine) -> dict[str, np.ndarray]:
     found: dict[str, list[np.ndarray]] = {}
-    for step in engine.run():
+    for step in drive(engine):
         for path, values in flush(engine, step):
             found.setdefault(path, []).append(values)
     return {path: np.concatenate(values) for path, values in found.items()}

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from petabatch.engine.assembly import Assembly
+from petabatch.engine.driver import drive
 from petabatch.engine.engine import Engine
 from petabatch.engine.evaluation import Evaluation
 from petabatch.parallel.comm import Comm
@@ -55,9 +56,9 @@ def of_ranks(
 def records(engine: Engine, evaluation: Evaluation | None = None) -> Recorded:
     """Run to the end; return what was recorded of whole slices, by path."""
     found: dict[str, list[np.ndarray]] = {}
-    for step in engine.run():
-        if evaluation is not None:
-            evaluation.record(step)
+    for step in drive(engine):
+        if evaluation is not None and evaluation.due(step):
+            evaluation.at(step)
         if step % engine.plan.flush and step != engine.plan.length:
             continue
         for record in engine.features.records(engine.recorder.take(step)):

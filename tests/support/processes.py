@@ -22,18 +22,19 @@ PATIENCE = 240
 GATE = """
 import time
 from pathlib import Path
-from petabatch.session import RunSession
+from petabatch import session
 
-gate, reach = Path({gate!r}), RunSession._at_sync_event
+gate, drive = Path({gate!r}), session.drive
 
-def reach_and_wait(self, step, flag):
-    reach(self, step, flag)
-    with self.engine.blocking_io:
-        while step == {step} and gate.exists():
-            time.sleep(0.01)
+def drive_and_wait(engine, *hooks, **more):
+    for step in drive(engine, *hooks, **more):
+        with engine.blocking_io:
+            while step == {step} and gate.exists():
+                time.sleep(0.01)
+        yield step
 
 if gate.exists():
-    RunSession._at_sync_event = reach_and_wait
+    session.drive = drive_and_wait
 """
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from petabatch.connections import Conv
+from petabatch.engine.driver import drive
 from petabatch.engine.engine import Engine
 from petabatch.layers import LCA
 from petabatch.layers.timescale import BaseTimeScale
@@ -90,7 +91,7 @@ def saved_at(network: Network, step: int) -> dict[str, np.ndarray]:
     """Return what a checkpoint at the end of `step` holds."""
     engine = Engine(schedule(build(network)), Serial(), 1)
     engine.start()
-    for reached in engine.run():
+    for reached in drive(engine):
         list(flush(engine, reached))
         if reached == step:
             engine.collect()

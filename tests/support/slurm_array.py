@@ -85,7 +85,7 @@ def jobs_of(command: str, folder: Path) -> str:
     first = " || ".join(f"[ $SLURM_ARRAY_TASK_ID = {chunk} ]" for chunk in KILLED)
     killed = f"if {first}; then exec timeout -s KILL 2 {command}; fi\nexec {command}"
     submitted(folder, "array", killed, f"--array=1-{CHUNKS}", "-c1")
-    while not list((folder / "runs").glob("points/*.ledger")):
+    while not list((folder / "runs").glob("points/*.h5")):
         time.sleep(0.1)
     submitted(folder, "urgent", "sleep 5", "-p", "high", "-c1")
     wait_for("low")

@@ -32,8 +32,7 @@ def test_a_run_leaves_what_the_docs_promise(small: Path, petabatch: Command) -> 
     assert "display 6 of 6" in done.stderr
     out = small.parent / "out"
     assert {entry.name for entry in out.iterdir()} == {
-        "run.h5", "parts", "checkpoints", "params.toml", "params.json", "inputs.jsonl", "log.txt", "run.json",
-        "manifest.txt",
+        "run.h5", "parts", "checkpoints", "params.toml", "params.json", "inputs.json", "log.txt", "run.json",
     }  # fmt: skip
     assert (out / "params.toml").read_text() == small.read_text()
     found = contents(out / "run.h5")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 import shutil
@@ -21,8 +22,10 @@ from petabatch.report.page import content
 from petabatch.storage.claim import Claim
 from petabatch.storage.merge import merge
 from petabatch.storage.prune import prune
+from petabatch.storage.seal import read_json
 from support.commands import contents
 from support.damage import flip, resume, segment
+from support.sealing import reseal
 
 mpl.use("agg")
 
@@ -76,8 +79,8 @@ def test_the_index_is_rebuilt_without_the_steps_of_a_lost_segment(
     assert_a_gap(merge(stopped, stopped.parent / "merged.h5"), runs / "stopped", 11, 20)
 
 
-def test_without_index_and_manifest_a_missing_segment_is_a_gap(runs: Path, stopped: Path) -> None:
-    for path in (segment(stopped, 11), stopped / "run.h5", stopped / "manifest.txt"):
+def test_without_an_index_a_missing_segment_is_a_gap(runs: Path, stopped: Path) -> None:
+    for path in (segment(stopped, 11), stopped / "run.h5"):
         path.unlink()
     repair(stopped)
     assert_a_gap(stopped, runs / "stopped", 11, 20)
@@ -172,14 +175,13 @@ def test_a_segment_that_is_put_back_closes_the_gap(runs: Path, stopped: Path) ->
 
 
 def forget(folder: Path, *steps: int) -> None:
-    """Remove the index, the segments that start at these steps, and their lines in the manifest."""
+    """Remove the index, what else tells how far it has come, and the segments that start at these steps."""
     for path in (folder / "run.h5", *(segment(folder, step) for step in steps)):
         path.unlink()
-    lines = (folder / "manifest.txt").read_text().splitlines(keepends=True)
-    names = ("run.h5", *(f"steps_{step:012d}-" for step in steps))
-    (folder / "manifest.txt").write_text(
-        "".join(line for line in lines if not any(name in line for name in names))
-    )
+    described = read_json(folder / "run.json")
+    described["segments"] = []
+    (folder / "run.json").write_text(json.dumps(described))
+    reseal(folder / "run.json")
 
 
 def test_a_segment_that_no_file_names_is_missed_because_of_the_checkpoint_after_it(
@@ -191,8 +193,6 @@ def test_a_segment_that_no_file_names_is_missed_because_of_the_checkpoint_after_
     assert contents(merge(other, stopped.parent / "merged.h5")) == contents(runs / "whole.h5")
     for path in (stopped / "checkpoints").glob("*_000000030*"):
         path.unlink()
-    lines = (stopped / "manifest.txt").read_text().splitlines(keepends=True)
-    (stopped / "manifest.txt").write_text("".join(line for line in lines if "000000030" not in line))
     with pytest.raises(DamagedError, match=r"no segment has steps 31 to 40[^$]*verify --repair"):
         resume(stopped)
     repair(stopped)

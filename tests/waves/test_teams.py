@@ -14,7 +14,7 @@ from petabatch.engine.pool import Stopped
 from petabatch.errors import ResourceError
 from petabatch.parallel.comm import Comm
 from petabatch.report.information import describe
-from petabatch.storage import ledger
+from petabatch.storage import points
 from petabatch.waves import checkpoints, plan, session
 from petabatch.waves.checkpoints import WaveCheckpoints
 from petabatch.waves.compute import Wave
@@ -102,7 +102,9 @@ def test_any_number_of_teams_gives_the_same_bits(
         given = ("--threads", 3 - teams, *set_all(*settings, split))
         done = petabatch("run", small, "--out", out, "-q", *given, ranks=2 * teams)
         assert done.returncode == 0, done.stderr
-        assert len(ledger.files_of(out)) == teams, "the first rank of each team writes"
+        assert len({name.stem for name in points.names_of(out)}) == teams, (
+            "the first rank of each team writes"
+        )
         with results.open(out) as run:
             assert run.attributes["times"]["communication"] > 0
         found.append(recorded(out))
@@ -247,9 +249,9 @@ def test_a_wave_that_was_stopped_goes_on_from_its_checkpoint_also_with_other_par
     monkeypatch.setattr(
         checkpoints.wave, "load", lambda path, load=checkpoints.wave.load: steps.append(path) or load(path)
     )
-    (again,), _ = wave_rows(small, split, ranks, [(files[0], whole[ledger.VALUES])], 98)
+    (again,), _ = wave_rows(small, split, ranks, [(files[0], whole[points.VALUES])], 98)
     assert again.tobytes() == whole.tobytes()
-    (other,), *_ = wave_rows(small, "", 1, [(files[0], whole[ledger.VALUES])], 97)
+    (other,), *_ = wave_rows(small, "", 1, [(files[0], whole[points.VALUES])], 97)
     assert len(steps) == 2, "the first rank alone reads the file"
     for name in whole.dtype.names or ():
         np.testing.assert_allclose(other[name], whole[name], rtol=1e-4, atol=1e-4, err_msg=name)

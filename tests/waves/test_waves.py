@@ -23,7 +23,8 @@ from petabatch.errors import (
     StorageError,
 )
 from petabatch.report.information import describe
-from petabatch.storage import ledger, provenance
+from petabatch.storage import points, provenance
+from petabatch.storage.directory import RunDirectory
 from petabatch.storage.merge import merge
 from petabatch.waves import plan, session
 from petabatch.waves.chunk import Chunk
@@ -126,7 +127,7 @@ def test_weights_in_common_are_drawn_by_the_seed_of_their_point(small: Path) -> 
 def test_a_sweep_that_does_not_fit_is_made_in_waves(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("petabatch.waves.plan.Waves._fitting", lambda *_: 2)
     run = swept(small, "waves", SWEEP)
-    assert len(next(iter(ledger.files_of(small.parent / "waves"))).read_bytes())
+    assert points.names_of(small.parent / "waves")
     assert run.attributes["points"]["finished"] == 5
 
 
@@ -182,53 +183,91 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> list[np.ndarray]:
     return found
 
 
-def test_an_incomplete_last_commit_is_made_again(
+def test_a_commit_that_was_not_ended_is_made_again(
     small: Path, whole: dict[str, np.ndarray], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(session, "_COMMIT", 0.0)
     swept(small, "waves", SWEEP, "sweep.wave=2")
-    (path,) = ledger.files_of(small.parent / "waves")
-    text = path.read_bytes()
-    (small.parent / "waves" / "run.h5").unlink()
-    for cut in (len(text) - 1, len(text) // 2, 100, 0):
-        for file in ledger.files_of(small.parent / "waves"):
-            file.unlink()
-        path.write_bytes(text[:cut])
-        run = simulation.resume(small.parent / "waves", mpi=False, quiet=True)
+    out = small.parent / "waves"
+    *_, last = points.names_of(out)
+    path = out / "points" / str(last)
+    path.rename(path.with_name(f".{last}.tmp"))
+    (out / "run.h5").unlink()
+    with simulation.resume(out, mpi=False, quiet=True) as run:
         assert_same(recorded(run), whole)
-        (small.parent / "waves" / "run.h5").unlink()
+
+
+@pytest.mark.parametrize("left", [0, 1, 3])
+def test_many_commits_are_merged_and_a_kill_meanwhile_repeats_no_point(
+    small: Path,
+    whole: dict[str, np.ndarray],
+    monkeypatch: pytest.MonkeyPatch,
+    left: int,
+) -> None:
+    """Of files that were merged, the process may not have removed the first `left`, or any."""
+    monkeypatch.setattr(session, "_COMMIT", 0.0)
+    monkeypatch.setattr(points, "_FAN", 2)
+    kept: dict[Path, bytes] = {}
+    unlink = Path.unlink
+
+    def removing(path: Path, missing_ok: bool = False) -> None:
+        if path.parent.name == "points" and len(kept) < left:
+            kept[path] = path.read_bytes()
+        unlink(path, missing_ok=missing_ok)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "unlink", removing)
+        swept(small, "waves", SWEEP, "sweep.wave=1").close()
+    out = small.parent / "waves"
+    assert [str(name)[9:] for name in points.names_of(out)] == ["000000-000003.h5", "000004.h5"]
+    for path, content in kept.items():
+        path.write_bytes(content)
+    files = points.PointsFiles(RunDirectory.open(out)).read()
+    assert sum(len(one.values) for one in files) == 5
+    assert join(out).finished == 5
+    assert_same(recorded(results.open(out)), whole)
+
+
+def test_a_file_of_points_under_another_name_is_damaged(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "_COMMIT", 0.0)
+    swept(small, "waves", SWEEP, "sweep.wave=2").close()
+    out = small.parent / "waves"
+    path = out / "points" / str(points.names_of(out)[0])
+    path.rename(path.with_name(path.name.replace("000000", "000009")))
+    with pytest.raises(DamagedError, match="its name was"):
+        points.PointsFiles(RunDirectory.open(out)).read()
 
 
 @pytest.mark.parametrize(("before", "freed"), [(0, False), (2, False), (2, True)])
-def test_a_full_disk_is_told_as_such_and_leaves_a_ledger_that_goes_on(
+def test_a_full_disk_is_told_as_such_and_leaves_points_that_go_on(
     small: Path, whole: dict[str, np.ndarray], monkeypatch: pytest.MonkeyPatch, before: int, freed: bool
 ) -> None:
+    """The disk is full when the commit after `before` others is written, and later, unless it is `freed`."""
     monkeypatch.setattr(session, "_COMMIT", 0.0)
-    commits, write = 0, os.write
+    written, write = set[str](), os.pwrite
 
-    def full(descriptor: int, content: Any) -> int:
-        nonlocal commits
-        if not os.readlink(f"/proc/self/fd/{descriptor}").endswith(ledger.LEDGER):
-            return write(descriptor, content)
-        commits += 1
-        if commits <= before + 1 or (
-            freed and commits > before + 2
-        ):  # of the one that does not fit, a part is written
-            return write(descriptor, content[: len(content) - 20 * (commits == before + 1)])
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    def full(descriptor: int, content: Any, place: int) -> int:
+        name = os.readlink(f"/proc/self/fd/{descriptor}")
+        if "/points/" in name and len(written | {name}) > before:
+            first = name not in written
+            written.add(name)
+            if first or not freed:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        elif "/points/" in name:
+            written.add(name)
+        return write(descriptor, content, place)
 
     with monkeypatch.context() as patched:
-        patched.setattr(os, "write", full)
+        patched.setattr(os, "pwrite", full)
         with pytest.raises(StorageError, match="cannot be written: No space left on device"):
             swept(small, "waves", SWEEP, "sweep.wave=1")
     out = small.parent / "waves"
-    found = [one for path in ledger.files_of(out) if (one := ledger.read(path)) is not None]
-    assert sum(len(rows) for one in found for rows in one.rows) == before + freed
+    assert sum(len(one.values) for one in points.PointsFiles(RunDirectory.open(out)).read()) == before + freed
     assert_same(recorded(simulation.resume(out, mpi=False, quiet=True)), whole)
 
 
 @pytest.mark.parametrize("place", [30, 0.4, 0.8])
-def test_a_damaged_ledger_is_refused_and_repaired(
+def test_a_damaged_file_of_points_is_refused_and_repaired(
     small: Path,
     whole: dict[str, np.ndarray],
     monkeypatch: pytest.MonkeyPatch,
@@ -238,7 +277,7 @@ def test_a_damaged_ledger_is_refused_and_repaired(
     monkeypatch.setattr(session, "_COMMIT", 0.0)
     swept(small, "waves", SWEEP, "sweep.wave=1")
     out = small.parent / "waves"
-    (path,) = ledger.files_of(out)
+    path = out / "points" / str(points.names_of(out)[2])
     text = bytearray(path.read_bytes())
     text[int(place if place > 1 else place * len(text))] ^= 4
     path.write_bytes(text)
@@ -359,10 +398,8 @@ def test_a_point_that_raises_fails_alone(small: Path) -> None:
         "run.kernel=array",
     )
     assert run.coordinates["failed"][::3].tolist() == [-1, -1, 0, -1, -1]
-    (found,) = ledger.files_of(small.parent / "waves")
-    kept = ledger.read(found)
-    assert kept is not None
-    assert "no threshold of 0.3, please" in kept.failures[2]
+    (kept,) = points.PointsFiles(RunDirectory.open(small.parent / "waves")).read()
+    assert "no threshold of 0.3, please" in kept.why[2]
 
 
 def test_chunks_on_one_directory_are_joined_to_the_bits_of_one_run(
@@ -379,7 +416,7 @@ def test_chunks_on_one_directory_are_joined_to_the_bits_of_one_run(
     monkeypatch.setenv("SLURM_ARRAY_TASK_COUNT", "3")
     done = petabatch(*command, "--chunk", "auto")
     assert done.returncode == 0, done.stderr
-    assert len(list((out / "points").iterdir())) == 6  # a ledger and a log for each job
+    assert len(list((out / "points").iterdir())) == 6  # a file and a log for each job
     assert "5 points are finished, 2 of them not in run.h5" in describe(out)
     assert petabatch("join", out).stdout == "5 of 5 points finished\n"
     assert_same(recorded(results.open(out)), whole)
@@ -393,7 +430,7 @@ def test_ranks_take_points_each(
     settings = [f"-s{text}" for text in (*FROZEN, SWEEP, "sweep.wave=2")]
     done = petabatch("run", small, "--out", out, "-q", *settings, ranks=ranks)
     assert done.returncode == 0, done.stderr
-    assert len(ledger.files_of(out)) == ranks
+    assert len({name.stem for name in points.names_of(out)}) == ranks
     assert_same(recorded(results.open(out)), whole)
 
 

@@ -19,6 +19,7 @@ from petabatch.bench.prediction.part_times import part_times
 from petabatch.bench.prediction.sample import batch_of, sample_size, whole
 from petabatch.bench.prediction.traffic import counts
 from petabatch.engine.assembly import Assembly
+from petabatch.engine.driver import drive, flush
 from petabatch.engine.engine import Engine
 from petabatch.engine.weight_update import SUMMED
 from petabatch.logs import log
@@ -108,14 +109,12 @@ def _measure(engine: Engine) -> _Window:
     looks: list[Clocks] = []
     rests, updates = list[float](), 0
     since = before = 0.0
-    advance = engine.run()
+    advance = drive(engine, flush(engine))
     for step in advance:
         now, worked = wall(engine), busy(engine)
         if looks:
             rests.append(now - since - (worked - before))
             updates += engine.updates.due(step)
-        if step % engine.plan.flush == 0:
-            engine.flushed()
         if step % display == 0:
             looks.append(Clocks.at(engine))
             if looks[-1].wall - looks[0].wall > _SECONDS:

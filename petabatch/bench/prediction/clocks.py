@@ -20,9 +20,9 @@ def wall(engine: Engine) -> float:
 
 def busy(engine: Engine) -> float:
     """Return the seconds in which lanes were at work, or an update."""
-    elapsed = np.array([group.all[0].clock.elapsed.get("lane", 0.0) for group in engine.dispatch.groups])
+    elapsed = np.array([group.all[0].stopwatch.elapsed.get("lane", 0.0) for group in engine.dispatch.groups])
     lanes = max(elapsed.sum() / engine.dispatch.workers, elapsed.max())
-    return float(lanes) + engine.clock.elapsed.get("learning", 0.0)
+    return float(lanes) + engine.stopwatch.elapsed.get("learning", 0.0)
 
 
 @dataclass
@@ -45,8 +45,8 @@ class Clocks:
         spent = np.zeros(engine.state.hi - engine.state.lo)
         shared = engine.threads > len(engine.dispatch.groups)  # by threads whose time is not counted
         for group in engine.dispatch.groups:
-            clock = group.all[0].clock
+            clock = group.all[0].stopwatch
             spent[group.lanes] = (clock.elapsed if shared else clock.spent).get("lane", 0.0) / len(group.all)
-        clocks = [lane.clock for lane in engine.lanes]
+        clocks = [lane.stopwatch for lane in engine.lanes]
         parts = {name: sum(clock.spent.get(name, 0.0) for clock in clocks) for name in IN_LANE}
-        return cls(wall(engine), spent, parts, engine.clock.spent.get("learning", 0.0))
+        return cls(wall(engine), spent, parts, engine.stopwatch.spent.get("learning", 0.0))

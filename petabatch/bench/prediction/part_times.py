@@ -12,6 +12,7 @@ from petabatch.bench.prediction.clocks import IN_LANE, Clocks
 from petabatch.bench.prediction.portions import portions
 from petabatch.bench.prediction.sample import batch_of, sample_size, whole
 from petabatch.bench.prediction.ways import first_part
+from petabatch.engine.driver import At, drive, flush
 from petabatch.engine.lone_part import LonePart
 from petabatch.errors import ParamsError
 from petabatch.network.build import build
@@ -94,12 +95,12 @@ def _steps(network: Network, threads: int, part: int = 0) -> np.ndarray:
     engine = LonePart(plan, Serial(), threads, part=part).planned(stops=(warm, last)).engine()
     engine.start()
     looks = list[Clocks]()
-    for step in engine.run():
-        engine.recorder.take(step)
-        if step % engine.plan.flush == 0:
-            engine.flushed()
-        if step in (warm, last):
-            looks.append(Clocks.at(engine))
+
+    def look(step: int) -> None:
+        looks.append(Clocks.at(engine))
+
+    for _ in drive(engine, flush(engine), At((warm, last).__contains__, look)):
+        pass
     first, second = looks
     spent: np.ndarray = second.spent - first.spent
     others = sum(second.parts[name] - first.parts[name] for name in IN_LANE)

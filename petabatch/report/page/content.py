@@ -170,7 +170,7 @@ def _item(run: Results, layer: str, step: int, number: int) -> str:
     """Return what the slice saw, in words; empty where the run does not tell."""
     try:
         shown = run.shown(layer, step=step, slice=number)
-    except PetabatchError:  # of an earlier version, or recorded within the first display
+    except PetabatchError:  # recorded within the first display
         return ""
     frame = f", frame {shown.frame}" if shown.frame else ""
     return f"{Path(shown.file).name or f'item {shown.item}'}{frame}, from {shown.crop[0]}, {shown.crop[1]}"

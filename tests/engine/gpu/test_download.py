@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from petabatch.engine.driver import drive
 from petabatch.engine.engine import Engine
 from petabatch.engine.gpu.download import Download
 from petabatch.network.build import build
@@ -49,7 +50,7 @@ def test_records_arrive_when_they_are_taken(kernel: str) -> None:
     expected = simulate(network(device="gpu", kernel=kernel), EmulatedGpu())[1]
     found: dict[str, list[np.ndarray]] = {}
     late = 0
-    for step in here.run():
+    for step in drive(here):
         late += len(here.recorder.pending) > 0
         for path, values in flush(here, step):
             found.setdefault(path, []).append(values)
@@ -61,7 +62,7 @@ def test_records_arrive_when_they_are_taken(kernel: str) -> None:
 @emulated
 def test_records_on_their_way_arrive_when_a_run_is_left() -> None:
     here = engine()
-    steps = here.run()
+    steps = drive(here)
     next(steps)
     assert here.recorder.pending
     steps.close()
@@ -77,6 +78,6 @@ def test_records_on_their_way_arrive_when_a_step_fails(monkeypatch: pytest.Monke
     here = engine()
     monkeypatch.setattr(here.updates, "make", lambda step: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        list(here.run())
+        list(drive(here))
     assert not here.recorder.pending
     assert np.isfinite(here.recorder.row(0, 6)).all()

@@ -128,15 +128,13 @@ def test_a_run_continues_on_another_device_and_back(small: Path, monkeypatch: py
     out, alone = small.parent / "changing", small.parent / "alone"
     loaded = simulation.read(small)
     simulation.run(loaded, alone, quiet=True)
-    original = session.RunSession._at_sync_event
     for number, device in enumerate(("cpu", "gpu", "cpu")):
         last = 20 * (number + 1)
 
-        def meet(self: Any, step: int, flag: Any, last: int = last) -> None:
-            flag.received = int(step >= last)
-            original(self, step, flag)
+        def stops(self: session.RunSession, last: int = last) -> bool:
+            return self.engine.step >= last
 
-        monkeypatch.setattr(session.RunSession, "_at_sync_event", meet)
+        monkeypatch.setattr(session.RunSession, "_out_of_time", stops)
         if number == 0:
             with pytest.raises(StoppedEarly):
                 simulation.run(loaded, out, quiet=True)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from petabatch.engine.driver import drive
 from petabatch.engine.engine import Engine
 from petabatch.engine.steppers.cuda import CudaStepper
 from petabatch.errors import ParamsError, ResourceError
@@ -40,7 +41,7 @@ def saved(wanted: Network, device: Any = None) -> dict[str, np.ndarray]:
     engine = Engine(schedule(build(wanted), limits), Serial(), 1, device)
     assert device is None or isinstance(engine.lanes[0].stepper, CudaStepper)
     engine.start()
-    for _ in engine.run():
+    for _ in drive(engine):
         pass
     engine.collect()
     return engine.state.saved()

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from petabatch.engine.driver import drive
 from petabatch.engine.engine import Engine
 from petabatch.engine.evaluation import Evaluation
 from petabatch.network.build import build
@@ -144,8 +145,9 @@ def test_held_out_images_are_evaluated() -> None:
         engine.start()
         evaluation = Evaluation(engine)
         rows: dict[str, list[np.ndarray]] = {}
-        for step in engine.run():
-            evaluation.record(step)
+        for step in drive(engine):
+            if evaluation.due(step):
+                evaluation.at(step)
             if step % engine.plan.flush == 0 or step == engine.plan.length:
                 for record in engine.recorder.take(step):
                     rows.setdefault(record.stream.path, []).append(record.values)

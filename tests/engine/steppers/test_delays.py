@@ -10,6 +10,7 @@ import pytest
 from petabatch import in_memory
 from petabatch.connections import Identity, Sparse
 from petabatch.connections.wirings import Profile
+from petabatch.engine.driver import drive
 from petabatch.engine.engine import Engine
 from petabatch.layers import Constant, Linear, Neurons
 from petabatch.network.build import build
@@ -101,7 +102,7 @@ def test_bits_do_not_depend_on_ranks(ranks: int) -> None:
     def final(comm: Comm) -> dict[str, np.ndarray]:
         engine = Engine(schedule(build(network("non_shared", per_slice=True))), comm, 1)
         engine.start()
-        for _ in engine.run():
+        for _ in drive(engine):
             engine.recorder.take(engine.step)
         engine.collect()
         return {key: array.copy() for key, array in engine.state.arrays.items()}

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from petabatch import in_memory
+from petabatch.engine.driver import drive
 from petabatch.engine.engine import Engine
 from petabatch.errors import PartError
 from petabatch.kernels.cpu.rows import call_row
@@ -34,7 +35,7 @@ def final(given: Network, threads: int = 1) -> dict[str, np.ndarray]:
     """Return the state after a run."""
     engine = Engine(schedule(build(given)), Serial(), threads)
     engine.start()
-    for _ in engine.run():
+    for _ in drive(engine):
         pass
     engine.collect()
     return {key: array.copy() for key, array in engine.state.arrays.items() if key.startswith("layers/L")}

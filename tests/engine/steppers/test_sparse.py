@@ -14,6 +14,7 @@ import petabatch
 from petabatch import in_memory
 from petabatch.connections import Identity, Sparse
 from petabatch.connections.coordinates import read_coordinates
+from petabatch.engine.driver import drive
 from petabatch.engine.engine import Engine
 from petabatch.engine.step_records import StepRecords
 from petabatch.errors import InputError, ParamsError, TableError
@@ -55,7 +56,7 @@ def joined(**keys: Any) -> Sparse:
 def final(given: Network, threads: int = 1) -> dict[str, np.ndarray]:
     engine = Engine(schedule(build(given)), Serial(), threads)
     engine.start()
-    for _ in engine.run():
+    for _ in drive(engine):
         pass
     engine.collect()
     return {key: array.copy() for key, array in engine.state.arrays.items()}

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from petabatch.engine.driver import drive
 from petabatch.engine.engine import Engine
 from petabatch.geometry import Patches
 from petabatch.kernels.array import ArrayKernels
@@ -73,7 +74,7 @@ def test_golden_cases_with_rounded_factors_stay_near_float64(
         run = case.run.model_copy(update={"precision": "float64"})
         engine = Engine(schedule(build(case.model_copy(update={"run": run}))), Serial(), 1)
         engine.start()
-        for _ in engine.run():
+        for _ in drive(engine):
             pass
         return {key: array for key, array in engine.state.saved().items() if array.dtype == float}
 

@@ -14,6 +14,7 @@ from pydantic_core import PydanticSerializationError
 
 import petabatch
 from petabatch import in_memory
+from petabatch.engine.driver import drive
 from petabatch.engine.engine import Engine
 from petabatch.errors import NonFiniteError, ParamsError
 from petabatch.layers import Neurons
@@ -106,7 +107,7 @@ def _in_a_batch(network: Network) -> list[bool]:
     plan = replace(schedule(build(network)), tolerant=True, stops=(1, 2, 5))
     engine = Engine(plan, Serial(), 1)
     engine.start()
-    with closing(engine.run()) as steps:
+    with closing(drive(engine)) as steps:
         for step in steps:
             list(flush(engine, step))
     failed = {number // network.run.batch for number in engine.failures}

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from petabatch.engine.driver import drive
 from petabatch.engine.engine import Engine
 from petabatch.network.build import build
 from petabatch.network.plan import schedule
@@ -82,7 +83,7 @@ def walk(
         yield _saved(engine)
         if states is not None:
             engine.resume(0, _of(engine, states[0]))
-        with closing(engine.run()) as steps:
+        with closing(drive(engine)) as steps:
             for step in steps:
                 engine.collect()
                 for path, values in flush(engine, step):

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from petabatch.engine.driver import drive
 from petabatch.engine.engine import Engine
 from petabatch.engine.steppers import Stepper
 from petabatch.engine.steppers.probe_sums import StepProbes
@@ -101,7 +102,7 @@ def resumed(one: Network, stop: int) -> tuple[dict[str, np.ndarray], dict[str, n
     """Return the last state of a run that is resumed on other threads, and of one that is not."""
     plan = schedule(build(one))
     first, second = begin(replace(plan, stops=(stop,))), Engine(plan, Serial(), 2)
-    next(step for step in first.run() if step == stop)
+    next(step for step in drive(first) if step == stop)
     second.resume(stop, saved(first))
     return finish(second), finish(begin(plan))
 
@@ -182,7 +183,7 @@ def test_observing_a_lazily_evaluated_run_changes_no_bit(mode: str) -> None:
 def test_what_another_version_kept_is_ignored_and_the_code_starts_from_its_potential() -> None:
     plan = schedule(build(lca_network(images(2), kernel="lazy")))
     first, second = begin(plan), begin(plan)
-    next(step for step in first.run() if step == 20)
+    next(step for step in drive(first) if step == 20)
     kept = saved(first)
     kept["lazy/V1/history"] = np.full((2, 3, 4, 5), 1e6, np.float32)
     second.resume(20, kept)

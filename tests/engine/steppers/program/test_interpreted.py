@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from petabatch.connections import Conv, Identity, Sparse
+from petabatch.engine.driver import drive
 from petabatch.engine.engine import Engine
 from petabatch.errors import PartError
 from petabatch.layers import LCA, LeakyIntegrator, Sigmoid
@@ -220,11 +221,11 @@ def test_an_update_that_mixes_slices_is_an_error(kind: type[Layer]) -> None:
     engine = Engine(schedule(build(given)), Serial(), 1)
     engine.start()
     if kind is Apart:
-        list(engine.run())
+        list(drive(engine))
         return
     message = f"layers.mixed: the type {layers['mixed'].type} does not treat slices apart, in step 1"
     with pytest.raises(PartError, match=message) as caught:
-        list(engine.run())
+        list(drive(engine))
     assert "A of slice 6 is " in str(caught.value)
 
 

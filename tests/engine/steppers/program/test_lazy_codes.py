@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, Phase, assume, example, given, settings
 from hypothesis import strategies as st
 
 from petabatch.connections import Identity
+from petabatch.engine.driver import drive
 from petabatch.engine.engine import Engine
 from petabatch.errors import NonFiniteError, ParamsError
 from petabatch.kernels.cpu.program.lazy.layout import ACTIVE, COMPUTED, TAKEN
@@ -91,7 +92,7 @@ def test_cutting_resuming_and_threads_change_no_bit(seed: int, learn: bool, stop
     whole = finish(begin(plan, threads=2))
     first, second = begin(replace(plan, stops=(stop,))), Engine(plan, Serial(), 2)
     try:
-        for step in first.run():
+        for step in drive(first):
             if step == stop:
                 state = saved(first)
             if step % first.plan.flush == 0 or step == plan.length:
@@ -163,7 +164,7 @@ def test_with_many_active_units_all_are_computed_until_the_next_display() -> Non
     network = changed(two_layers(display=40, displays=3, threshold=0.2), kernel="auto")
     plan, awake = schedule(build(network)), "lazy/V1/awake"
     first, second = begin(replace(plan, stops=(30, 60, 100))), Engine(plan, Serial(), 1)
-    states = {step: saved(first) for step in first.run() if step in (30, 60, 100)}
+    states = {step: saved(first) for step in drive(first) if step in (30, 60, 100)}
     assert [int(states[step][awake][0]) for step in states] == [0, 1, 1]
     assert [int(states[step]["lazy/V2/awake"][0]) for step in states] == [0, 0, 0]
     assert (states[30]["layers/V1/A"] != 0).mean() > lazy_codes.MOST_ACTIVE
@@ -202,7 +203,7 @@ def test_a_checkpoint_of_dense_steps_continues_lazily_and_back() -> None:
     expected = finish(begin(plans["dense"]))["layers/V2/A"]
     for one, other in (("dense", "lazy"), ("lazy", "dense")):
         first, second = begin(replace(plans[one], stops=(60,))), Engine(plans[other], Serial(), 1)
-        next(step for step in first.run() if step == 60)
+        next(step for step in drive(first) if step == 60)
         second.resume(60, saved(first))
         np.testing.assert_allclose(finish(second)["layers/V2/A"], expected, 0, 1e-4)
 

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from petabatch.engine import state, step_records
+from petabatch.engine.driver import drive
 from petabatch.engine.engine import Engine
 from petabatch.engine.steppers.program import ProgramStepper, margins, workspace
 from petabatch.engine.steppers.program import slice as program_slice
@@ -64,7 +65,7 @@ def activities(network: Network) -> np.ndarray:
         replace(schedule(build(network)), stops=tuple(range(1, network.run.length + 1))), Serial(), 1
     )
     engine.start()
-    return np.array([engine.state.arrays["layers/V1/A"].copy() for _ in engine.run()])
+    return np.array([engine.state.arrays["layers/V1/A"].copy() for _ in drive(engine)])
 
 
 @some
@@ -154,7 +155,7 @@ def test_long_runs_rescale_what_is_kept() -> None:
     case = problem(plain(4, 5, 12, 4, 1, 2), TRANSFERS[0], decay=math.exp(-1 / 3))
     network = case.network("lazy", 3000)
     engine = begin(replace(schedule(build(network)), stops=tuple(range(5, 3000, 5))))
-    decays = [float(engine.state.arrays["lazy/V1/decay"][0]) for _ in engine.run()]
+    decays = [float(engine.state.arrays["lazy/V1/decay"][0]) for _ in drive(engine)]
     assert min(decays) >= 4e-5
     assert np.count_nonzero(np.diff(decays) > 0) > 50
     _, expected = last_state(case.network("array", 3000, precision="float64"))

@@ -13,7 +13,7 @@ _METADATA = 1 << 20
 """Bytes of the largest block kept after a failure; larger ones are array data and are not read back."""
 
 
-class Sink:
+class FileObject:
     """A readable, writable and seekable file over the descriptor `descriptor`."""
 
     def __init__(self, descriptor: int) -> None:

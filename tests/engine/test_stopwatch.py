@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from petabatch.engine.clock import Clock
 from petabatch.engine.engine import Engine
+from petabatch.engine.stopwatch import Stopwatch
 from petabatch.network.build import build
 from petabatch.network.plan import schedule
 from petabatch.parallel.comm import FOR_RANKS, Serial
@@ -18,8 +18,8 @@ from support.networks import images, lca_network
 def test_time_that_counts_elsewhere_does_not_count_to_an_activity(monkeypatch: pytest.MonkeyPatch) -> None:
     now, compiled = 0.0, 0.0
     fake = SimpleNamespace(monotonic=lambda: now, thread_time=time.thread_time)
-    monkeypatch.setattr("petabatch.engine.clock.time", fake)
-    clock = Clock(lambda: compiled)
+    monkeypatch.setattr("petabatch.engine.stopwatch.time", fake)
+    clock = Stopwatch(lambda: compiled)
     with clock.measure("learning"):
         now, compiled = 0.5, 0.25
     assert clock.elapsed["learning"] == 0.25
@@ -35,7 +35,7 @@ def test_time_that_counts_elsewhere_does_not_count_to_an_activity(monkeypatch: p
 def test_the_wait_for_other_ranks_does_not_count_as_learning(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
     fake = SimpleNamespace(monotonic=lambda: now, thread_time=time.thread_time)
-    monkeypatch.setattr("petabatch.engine.clock.time", fake)
+    monkeypatch.setattr("petabatch.engine.stopwatch.time", fake)
     comm = Serial()
     engine = Engine(schedule(build(lca_network(images(1)))), comm, threads=1)
 

@@ -1,4 +1,4 @@
-"""Clock of the time of a lane, by activity."""
+"""Stopwatch of the time of a lane, by activity."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 
 
-class Clock:
+class Stopwatch:
     """Adds up the time of whichever thread uses it, in seconds, by name."""
 
     def __init__(self, aside: Callable[[], float] = lambda: 0.0) -> None:
@@ -26,16 +26,16 @@ class Clock:
 class _Measured(AbstractContextManager[None]):
     """A block whose time a clock counts; entered some times in each call of a few steps."""
 
-    __slots__ = ("_aside", "_begin", "_clock", "_name", "_set_aside", "_since")
+    __slots__ = ("_aside", "_begin", "_name", "_set_aside", "_since", "_stopwatch")
 
-    def __init__(self, clock: Clock, name: str, aside: Callable[[], float]) -> None:
-        self._clock, self._name, self._aside = clock, name, aside
+    def __init__(self, stopwatch: Stopwatch, name: str, aside: Callable[[], float]) -> None:
+        self._stopwatch, self._name, self._aside = stopwatch, name, aside
 
     def __enter__(self) -> None:
         self._begin, self._since, self._set_aside = time.thread_time(), time.monotonic(), self._aside()
 
     def __exit__(self, *error: object) -> None:
-        spent, elapsed, name = self._clock.spent, self._clock.elapsed, self._name
+        spent, elapsed, name = self._stopwatch.spent, self._stopwatch.elapsed, self._name
         spent[name] = spent.get(name, 0.0) + time.thread_time() - self._begin
         counted = time.monotonic() - self._since - (self._aside() - self._set_aside)
         elapsed[name] = elapsed.get(name, 0.0) + max(0.0, counted)

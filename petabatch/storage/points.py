@@ -1,0 +1,313 @@
+"""Segments of points: what the finished points of a sweep have recorded, in sealed files of `points/`.
+
+Each process writes files of its own, one for each commit, with names that no other process uses: hosts need
+no locks. Many small ones are merged into larger ones, as segments of steps are; a file whose commits another
+one has is superseded, since the process may have been killed before it removed it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import astuple, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+
+from petabatch.errors import DamagedError
+from petabatch.storage import seal
+from petabatch.storage.atomic import new_hdf5
+from petabatch.storage.containment import refuse_references
+from petabatch.storage.damaged import opened
+from petabatch.storage.directory import RunDirectory
+from petabatch.storage.files import CHECKPOINTS, POINTS, POINTS_FILE
+from petabatch.storage.lost import put_aside
+
+KIND = "points"
+VALUES, FAILED = "values", "failed"
+"""Fields of a row: the values of the point, and the step at which it failed, -1 if it did not."""
+_FAN = 32
+"""Files of similar size that are merged: each value is copied about log32(commits) times, and of 10^5 commits
+some 130 files are left."""
+_CHUNK = 1 << 18
+"""Bytes of a chunk, which has a checksum of its own."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What is kept of each point."""
+
+    network: str
+    """Digest of the network without its points."""
+    paths: tuple[str, ...]
+    """Key paths of the values."""
+    batch: int
+    """Slices of each point."""
+    streams: tuple[Mapping[str, Any], ...]
+    """What is recorded of each point: the fields of `Stream`, with the shape of one point."""
+    steps: Mapping[str, Sequence[int]]
+    """Steps at whose end they are recorded, by path."""
+
+    @property
+    def recorded(self) -> dict[str, np.dtype]:
+        """The type of what a point records by each path, `[times, batch, ...]`, but for what is empty."""
+        found = {}
+        for stream in self.streams:
+            shape = (len(self.steps[stream["path"]]), *stream["shape"])
+            if stream["batched"] and 0 not in shape:
+                found[stream["path"]] = np.dtype((stream["dtype"], shape))
+        return found
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The type of a row, which is a point in memory."""
+        fields: list[tuple[str, Any, tuple[int, ...]]] = [
+            (VALUES, "<f8", (len(self.paths),)),
+            (FAILED, "<i8", ()),
+        ]
+        return np.dtype([*fields, *((path, one.base, one.shape) for path, one in self.recorded.items())])
+
+    @property
+    def table(self) -> dict[str, Any]:
+        """The same for JSON."""
+        steps = {path: list(map(int, steps)) for path, steps in self.steps.items()}
+        about = {"network": self.network, "paths": self.paths, "batch": self.batch}
+        return {**about, "streams": self.streams, "steps": steps}
+
+    @classmethod
+    def of(cls, table: Mapping[str, Any]) -> Layout:
+        """Return the layout that `table` describes."""
+        return cls(
+            table["network"], tuple(table["paths"]), table["batch"], tuple(table["streams"]), table["steps"]
+        )
+
+
+@dataclass(frozen=True)
+class Name:
+    """What a file of points is called."""
+
+    chunk: int
+    chunks: int
+    attempt: int
+    """Number of the process that has made points of this chunk."""
+    first: int
+    last: int
+    """The commits of the process that it has, both included."""
+
+    @property
+    def stem(self) -> str:
+        """What is common to the files of a process."""
+        return f"{self.chunk:0{len(str(self.chunks))}}-of-{self.chunks}_{self.attempt}"
+
+    def __str__(self) -> str:
+        merged = f"-{self.last:06}" if self.last > self.first else ""
+        return f"{self.stem}_{self.first:06}{merged}.h5"
+
+    @classmethod
+    def parse(cls, name: str) -> Name | None:
+        """Return what a file name says; None for other files."""
+        found = re.fullmatch(POINTS_FILE, name)
+        if found is None:
+            return None
+        chunk, chunks, attempt, first, last = (int(one or found[4]) for one in found.groups())
+        return cls(chunk, chunks, attempt, first, last)
+
+    def supersedes(self, other: Name) -> bool:
+        """Return whether it has all commits of another file of the same process, and more."""
+        mine = replace(self, first=other.first, last=other.last) == other
+        return mine and self != other and self.first <= other.first and other.last <= self.last
+
+
+@dataclass(frozen=True)
+class PointsFile:
+    """A file of points, without what they recorded."""
+
+    path: Path
+    layout: Layout
+    software: Mapping[str, Any]
+    """Versions of what made the points, as in the provenance of a run."""
+    values: np.ndarray
+    """`[points, keys]`."""
+    failed: np.ndarray
+    """The step at which each failed, -1 if it did not, `[points]`."""
+    why: Mapping[int, str]
+    """Why points failed, by their number in the file."""
+
+    def recorded(self, path: str, points: np.ndarray) -> np.ndarray:
+        """Return what points, by ascending number in the file, recorded, `[points, times, batch, ...]`."""
+        with opened(self.path, KIND) as file:
+            dataset = file[f"recorded/{path}"]
+            if len(points) == len(dataset):
+                return np.asarray(dataset[()])
+            first, last = int(points[0]), int(points[-1]) + 1
+            return np.asarray(dataset[first:last][points - first])
+
+    @property
+    def common(self) -> dict[str, np.ndarray]:
+        """What was recorded once for all points, by path; the first file of each process has it."""
+        with opened(self.path, KIND) as file:
+            found: dict[str, np.ndarray] = {}
+            if "common" in file:
+                file["common"].visititems(
+                    lambda name, item: (
+                        found.update({name: item[()]}) if isinstance(item, h5py.Dataset) else None
+                    )
+                )
+            return found
+
+
+class PointsFiles:
+    """The files of points of a run directory; those that were read once are not read again."""
+
+    def __init__(self, directory: RunDirectory) -> None:
+        self._directory, self._known = directory, dict[Name, PointsFile]()
+
+    def read(self) -> list[PointsFile]:
+        """Return the files that there are now; raises DamagedError where one is not as it was written.
+
+        Other processes may write, merge and remove files meanwhile.
+        """
+        while True:
+            names = names_of(self._directory.path)
+            self._known = {name: one for name, one in self._known.items() if name in names}
+            for name in names:
+                if name in self._known:
+                    continue
+                try:
+                    self._known[name] = read(self._directory, name)
+                except DamagedError:
+                    if (self._directory.path / POINTS / str(name)).exists():
+                        raise
+                    break  # it was merged into another one
+            else:
+                return [self._known[name] for name in names]
+
+
+def names_of(root: Path) -> list[Name]:
+    """Return the names of the files of points in a run directory, but for superseded ones, in order."""
+    found = (Name.parse(path.name) for path in (root / POINTS).glob("*.h5"))
+    names = sorted((one for one in found if one is not None), key=astuple)
+    return [one for one in names if not any(other.supersedes(one) for other in names)]
+
+
+def new_name(root: Path, chunk: int, chunks: int) -> Name:
+    """Return the name of the first file of a process that makes chunk `chunk` of `chunks`, from 1.
+
+    Earlier processes have other attempts, also where they were killed within their first wave.
+    """
+    names = (path.name for folder in (POINTS, CHECKPOINTS) for path in (root / folder).glob("*"))
+    found = (re.match(rf"\.?0*{chunk}-of-{chunks}_(\d+)", name) for name in names)
+    taken = [int(one[1]) for one in found if one is not None]
+    return Name(chunk, chunks, max(taken, default=0) + 1, 0, 0)
+
+
+def read(directory: RunDirectory, name: Name) -> PointsFile:
+    """Return what a file holds; raises DamagedError if it is not what was written, FormatError for others."""
+    path = directory.path / POINTS / str(name)
+    seal.verify(directory.path, f"{POINTS}/{name}")
+    with opened(path, KIND) as file:
+        refuse_references(file)
+        if file.attrs["name"] != str(name):  # which a seal does not cover
+            raise DamagedError(f"{path}: this file is damaged: its name was {file.attrs['name']}")
+        about = json.loads(file.attrs["about"])
+        why = {int(number): str(text) for number, text in about["why"].items()}
+        layout = Layout.of(about["layout"])
+        return PointsFile(path, layout, about["software"], file[VALUES][()], file[FAILED][()], why)
+
+
+def lose_damaged(directory: RunDirectory) -> list[str]:
+    """Take damaged files out of a run, whose points are not finished then; return their names."""
+    lost = []
+    for name in names_of(directory.path):
+        try:
+            read(directory, name)
+        except DamagedError:
+            put_aside(directory.path / POINTS / str(name))
+            lost.append(f"{POINTS}/{name}")
+    return lost
+
+
+class PointsWriter:
+    """The files of a process, one for each commit of finished points."""
+
+    def __init__(
+        self, directory: RunDirectory, first: Name, layout: Layout, software: Mapping[str, Any] | None = None
+    ) -> None:
+        """Begin with the file `first`."""
+        self._directory, self._layout, self._software = directory, layout, software or {}
+        self._next, self._written = first, list[Name]()
+        self._has_common = False
+
+    def commit(
+        self, rows: np.ndarray, failures: Mapping[int, str], common: Mapping[str, np.ndarray] | None = None
+    ) -> None:
+        """Write finished points, durably; raises StorageError if they cannot be written.
+
+        `failures` say why points failed, by the number of their row, `common` is what was recorded once for
+        all points, by path.
+        """
+        new = {} if self._has_common else common or {}
+        with self._new(self._next, failures) as (file, check):
+            for field in (VALUES, FAILED):
+                file[field] = rows[field]
+            for path in self._layout.recorded:
+                _dataset(file, path, self._layout, len(rows))[...] = rows[path]
+                check()
+            for path, values in new.items():
+                file[f"common/{path}"] = values
+        self._has_common = self._has_common or bool(new)
+        self._written.append(self._next)
+        self._next = replace(self._next, first=self._next.first + 1, last=self._next.last + 1)
+        while (few := self._mergeable()) is not None:
+            self._merge(few)
+
+    @contextmanager
+    def _new(self, name: Name, why: Mapping[int, str]) -> Iterator[tuple[Any, Callable[[], None]]]:
+        path = self._directory.path / POINTS / str(name)
+        with new_hdf5(path, run_id=self._directory.run_id) as (file, check):
+            file.attrs["kind"], file.attrs["name"] = KIND, str(name)
+            about = {"layout": self._layout.table, "software": dict(self._software), "why": dict(why)}
+            file.attrs["about"] = json.dumps(about)
+            yield file, check
+
+    def _mergeable(self) -> Sequence[Name] | None:
+        """Return the newest files if there are enough of one size."""
+        few = self._written[-_FAN:]
+        return few if len(few) == _FAN and len({one.last - one.first for one in few}) == 1 else None
+
+    def _merge(self, few: Sequence[Name]) -> None:
+        files = [read(self._directory, one) for one in few]
+        ends = np.cumsum([len(one.values) for one in files])
+        begins = [0, *ends[:-1].tolist()]
+        why = {
+            begin + number: text
+            for begin, one in zip(begins, files, strict=True)
+            for number, text in one.why.items()
+        }
+        merged = replace(few[0], last=few[-1].last)
+        with self._new(merged, why) as (file, check):
+            for field in (VALUES, FAILED):
+                file[field] = np.concatenate([getattr(one, field) for one in files])
+            for path in self._layout.recorded:
+                target = _dataset(file, path, self._layout, int(ends[-1]))
+                for begin, end, one in zip(begins, ends, files, strict=True):
+                    target[begin:end] = one.recorded(path, np.arange(end - begin))
+                check()
+            for path, values in files[0].common.items():
+                file[f"common/{path}"] = values
+        for old in few:
+            (self._directory.path / POINTS / str(old)).unlink(missing_ok=True)
+        self._written[-len(few) :] = [merged]
+
+
+def _dataset(file: Any, path: str, layout: Layout, count: int) -> Any:
+    """Create the dataset of what `count` points have recorded, with a checksum for each of its chunks."""
+    one = layout.recorded[path]
+    chunk = max(1, min(count, _CHUNK // max(1, one.itemsize)))
+    return file.create_dataset(
+        f"recorded/{path}", (count, *one.shape), one.base, chunks=(chunk, *one.shape), fletcher32=True
+    )
