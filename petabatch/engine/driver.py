@@ -7,12 +7,11 @@ is done between two calls of an engine is a hook, so that what one of them can d
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator
 from contextlib import nullcontext
 from typing import Protocol
 
 from petabatch.engine.engine import Engine
-from petabatch.engine.recorder import Record
 from petabatch.parallel.blocking_io import BlockingIO
 from petabatch.parallel.watchdog import Watch
 
@@ -87,13 +86,6 @@ def always(step: int) -> bool:
 def flush(engine: Engine) -> At:
     """Return the hook that drops what an engine has recorded, at each flush."""
     return At(lambda step: step % engine.plan.flush == 0, lambda step: engine.flushed())
-
-
-class Sink(Protocol):
-    """Where records go: the segments of a directory, memory, or a format of your own."""
-
-    def put(self, records: Sequence[Record], first: int, last: int) -> None:
-        """Take what was recorded in the steps `first` to `last`, both included; collective."""
 
 
 class Driver:

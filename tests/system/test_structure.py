@@ -128,3 +128,27 @@ def test_the_walk_finds_what_it_looks_for() -> None:
     assert questions(tree, module) == [4, 5, 6]
     assert none_tests(tree) == [7]
     assert attribute_tests(tree) == [8]
+
+
+def names_called(node: ast.AST) -> set[str]:
+    """Return the names of the methods and attributes of modules that are called within a node."""
+    calls = (one.func for one in ast.walk(node) if isinstance(one, ast.Call))
+    return {func.attr for func in calls if isinstance(func, ast.Attribute)}
+
+
+def test_the_driver_has_the_only_loop_over_sync_events() -> None:
+    found = set()
+    for path in sorted(PACKAGE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.While | ast.For) and {"next_sync", "advance"} <= names_called(node):
+                found.add(path.relative_to(PACKAGE).as_posix())
+    assert found == {"engine/driver.py"}
+
+
+def test_provenance_is_collected_in_one_place() -> None:
+    found = set()
+    for path in sorted(PACKAGE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Attribute) and ast.unparse(node) == "metadata.version":
+                found.add(path.relative_to(PACKAGE).as_posix())
+    assert found == {"storage/provenance.py"}
