@@ -1,6 +1,11 @@
-"""Sizes in bytes, as text."""
+"""Sizes in bytes, and counts, as text."""
 
 from __future__ import annotations
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a count with its noun, such as `1 slice` or `1,000 slices`."""
+    return f"{count:,} {noun}{'s' * (count != 1)}"
 
 
 def size_text(nbytes: float) -> str:

@@ -143,8 +143,7 @@ def _load_slices(engine: Engine, head: Path, slices: Sequence[int]) -> int:
         raise StorageError(
             f"{head}: the arrays of this checkpoint do not match the network\n"
             f"    found:    {found}\n    expected: {expected}\n"
-            "    hint:     layers, patches and learning rules must be those of the run that it comes from; "
-            'to take over its weights alone, use init = { type = "file", path = ..., connection = ... }'
+            f"    hint:     {_remedy(engine, names)}"
         )
     if stopped := sorted({number for number, *_ in meta.get("failed", ())} & set(slices)):
         log.warning(
@@ -172,6 +171,22 @@ def _load_slices(engine: Engine, head: Path, slices: Sequence[int]) -> int:
         for key, array in lazily.items() if lazy_codes.continues(lazily, arrays) else ():
             array[lane.lanes][: len(taken)] = arrays[key][taken]
     return int(meta["step"])
+
+
+def _remedy(engine: Engine, names: Sequence[str]) -> str:
+    """Return what helps where arrays of a checkpoint do not match those of the network."""
+    synapses = engine.plan.graph.synapses
+    if all(
+        folder == "connections" and name in synapses for folder, name, *_ in (key.split("/") for key in names)
+    ):
+        return (
+            "the synapses are those of the checkpoint: another run.seed or probability draws another "
+            "number of them"
+        )
+    return (
+        "layers, patches and learning rules must be those of the run that it comes from; to take over its "
+        'weights alone, use init = { type = "file", path = ..., connection = ... }'
+    )
 
 
 def _constants(engine: Engine) -> list[str]:

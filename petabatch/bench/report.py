@@ -16,6 +16,7 @@ from petabatch.bench.machine import machine
 from petabatch.bench.profile import profile
 from petabatch.bench.trial import Trial, interleaved, ratio
 from petabatch.errors import printable
+from petabatch.sizes import counted
 from petabatch.spec.network import Network
 from petabatch.storage.provenance import preset_warning
 
@@ -103,8 +104,9 @@ def show(report: Report, console: Console) -> None:
     active = "" if report.active is None else f", {report.active:.1%} active at the end"
     title = escape(printable(report.title))
     console.print(
-        f"[bold]{title}[/]: {report.batch} slices, {report.steps} of {report.display} steps per "
-        f"display{active}; median of {report.rounds} rounds"
+        f"[bold]{title}[/]: {counted(report.batch, 'slice')}, {counted(report.steps, 'step')} of displays "
+        f"of {report.display}{active}; median of {counted(report.rounds, 'round')}",
+        soft_wrap=True,
     )
     console.print(f"{about['processor']}, {about['cores']} cores; BLAS {', '.join(about['blas'])}")
     table = Table("threads", "slice·steps/s", "µs per slice·step", "floor µs", "× floor", "speed-up")

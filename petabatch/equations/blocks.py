@@ -11,6 +11,7 @@ from petabatch.equations.expression import Apply, Expression, Name, Number, name
 from petabatch.equations.grammar import (
     LONGEST,
     NOISE,
+    NOTHING,
     EquationError,
     Place,
     check_name,
@@ -120,10 +121,15 @@ def read_equations(text: str, given: Collection[str]) -> Equations:
     return Equations(derivatives, definitions)
 
 
-def read_statements(text: str, variables: Collection[str], given: Collection[str]) -> tuple[Statement, ...]:
+def read_statements(
+    text: str,
+    variables: Collection[str],
+    given: Collection[str],
+    elsewhere: Mapping[str, str] = NOTHING,
+) -> tuple[Statement, ...]:
     """Return the statements of a reset, lines or parts between semicolons, in the order of the text.
 
-    Raises EquationError.
+    `elsewhere` is that of `parse`. Raises EquationError.
     """
     found = []
     for line in _lines(text, "\n;"):
@@ -135,7 +141,8 @@ def read_statements(text: str, variables: Collection[str], given: Collection[str
             hint = did_you_mean(name, variables)
             expected = ", ".join(variables)
             raise EquationError("there is no variable of this name", line.place, name, expected, hint)
-        value = parse(line.text[match.end() :], (*variables, *given), line.place.moved(match[0]))
+        place = line.place.moved(match[0])
+        value = parse(line.text[match.end() :], (*variables, *given), place, elsewhere=elsewhere)
         found.append(Statement(name, Apply(operator, (Name(name), value)) if operator else value))
     if not found:
         raise EquationError("there is no statement", None, expected="such as v = -60")
@@ -188,6 +195,11 @@ def _derivative(line: _Line, known: Collection[str]) -> Derivative:
         place = line.place.moved(f"{rate}:{flag[: len(flag) - len(flag.lstrip())]}")
         hint = "equations have no units here" if flag.strip() else ""
         raise EquationError("there is no such flag", place, flag.strip(), "unless refractory", hint)
+    if bare := re.search(r"\(?\s*unless\s+refractory\b.*", rate, re.DOTALL):
+        raise EquationError(
+            "there is no colon before this flag", line.place.moved(rate[: bare.start()]), bare[0].strip(),
+            "dv/dt = ... : unless refractory",
+        )  # fmt: skip
     noises = dict.fromkeys(found for found in re.findall(r"\bxi\w*\b", rate) if NOISE.fullmatch(found))
     return Derivative(parse(rate, (*known, *noises), line.place), bool(colon))
 

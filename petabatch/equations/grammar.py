@@ -6,8 +6,9 @@ import ast
 import math
 import re
 import warnings
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from petabatch.equations.arrays import number as value_of
 from petabatch.equations.expression import Apply, Expression, Name, Number
@@ -27,6 +28,8 @@ RESERVED = {
 NOISE = re.compile(r"xi(_[A-Za-z0-9]+)*")
 """Names of white noise; different names are independent."""
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+LONGEST_NAME = 40
+"""Characters of a name."""
 
 _BINARY: dict[type[ast.AST], str] = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.Pow: "**", ast.Mod: "%",
@@ -40,6 +43,7 @@ _LIKELY: dict[type[ast.AST], str] = {
     ast.Invert: "conditions are negated by `not`",
     ast.FloorDiv: "floor(a / b)",
 }
+NOTHING: Mapping[str, str] = MappingProxyType({})
 _EXPECTED = f"numbers, names, + - * / ** %, comparisons, and, or, not, if else, {', '.join(CALLED)}"
 
 
@@ -84,11 +88,18 @@ def together(errors: Iterable[EquationError]) -> EquationError:
     return first
 
 
-def parse(text: str, known: Collection[str], place: Place = Place(), condition: bool = False) -> Expression:
+def parse(
+    text: str,
+    known: Collection[str],
+    place: Place = Place(),
+    condition: bool = False,
+    elsewhere: Mapping[str, str] = NOTHING,
+) -> Expression:
     """Return the expression of a text whose first character is at `place`.
 
-    `known` are the names that it may use. Raises EquationError if it is not an expression, or a number where
-    a condition is wanted, or the other way around.
+    `known` are the names that it may use; `elsewhere` says of names that other texts may use what they are.
+    Raises EquationError if it is not an expression, or a number where a condition is wanted, or the other way
+    around.
     """
     place, text = place.moved(text[: len(text) - len(text.lstrip())]), text.strip()
     _check_characters(text, place)
@@ -107,7 +118,7 @@ def parse(text: str, known: Collection[str], place: Place = Place(), condition: 
             "this cannot be read", place, text.strip(), "a shorter expression, less deeply nested"
         ) from None
     _check_size(tree, place)
-    reader = _Reader(known, place, f"({text}\n)")
+    reader = _Reader(known, place, f"({text}\n)", elsewhere)
     try:
         found = reader.expression(tree)
     except EquationError as error:
@@ -133,7 +144,10 @@ def check_name(name: str, place: Place | None) -> None:
         raise EquationError(meaning, place, name, "another name", "xi and xi_NAME are white noise")
     if name in RESERVED:
         raise EquationError(meaning, place, name, "another name")
-    if not NAME.fullmatch(name) or "__" in name or len(name) > 40:
+    if len(name) > LONGEST_NAME:
+        found = f"{len(name)} characters: {name}"
+        raise EquationError("this name is too long", place, found, f"at most {LONGEST_NAME} characters")
+    if not NAME.fullmatch(name) or "__" in name:
         raise EquationError(
             "this name cannot be used", place, name, "letters, digits and single _, a letter first"
         )
@@ -183,8 +197,8 @@ def _too_large(place: Place, found: str) -> EquationError:
 
 
 class _Reader:
-    def __init__(self, known: Collection[str], place: Place, text: str) -> None:
-        self.known, self.place, self.text = known, place, text
+    def __init__(self, known: Collection[str], place: Place, text: str, elsewhere: Mapping[str, str]) -> None:
+        self.known, self.place, self.text, self.elsewhere = known, place, text, elsewhere
         self.undefined: list[EquationError] = []
         self._constants: dict[int, float] = {}
         """The values of expressions without names, by their identity."""
@@ -263,10 +277,23 @@ class _Reader:
         if node.id in CALLED:
             raise self._error("this function has no arguments", node, f"{node.id}(...)")
         expected = ", ".join((*self.known, *CONSTANTS))
+        if (what := self._elsewhere(node.id)) is not None:
+            self.undefined.append(self._error("this name cannot be used here", node, expected, what))
+            return Name(node.id)
         named = [one for one in self.known if one not in ("t", "dt")]  # nobody means them by tau
         hint = did_you_mean(node.id, named) or "numbers are given in `parameters`, inputs in `currents`"
         self.undefined.append(self._error("this name is not defined", node, expected, hint))
         return Name(node.id)
+
+    def _elsewhere(self, name: str) -> str | None:
+        """Return what a name is that cannot be used here, None if there is none of this name."""
+        if NOISE.fullmatch(name):
+            return f"{name} is white noise, which only differential equations have: dv/dt = ... + {name}"
+        if name == "refractory":
+            return "an equation that stands still in refractory units ends with `: unless refractory`"
+        if name in RESERVED:
+            return f"{name} has a meaning of its own: choose another name"
+        return self.elsewhere.get(name)
 
     def _binary(self, node: ast.BinOp) -> Expression:
         a, b = self._value(node.left), self._value(node.right)
@@ -301,6 +328,8 @@ class _Reader:
         return Apply(name, tuple(arguments))
 
     def _error(self, message: str, node: ast.expr, expected: str = "", hint: str = "") -> EquationError:
+        if node.lineno == 1 and node.col_offset == 0:  # it has the parentheses around the whole text
+            return EquationError(message, self.place, self.text[1:-2], expected, hint)
         first = node.lineno == 1
         column = node.col_offset - 1 + self.place.column if first else node.col_offset + 1
         place = Place(self.place.line + node.lineno - 1, column)

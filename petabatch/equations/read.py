@@ -74,12 +74,22 @@ def read_step(texts: Texts) -> Step:
     spike, reset = texts.spike, texts.reset
     condition: Expression | None = None
     statements: tuple[Statement, ...] = ()
+    currents = {
+        name: f"{name} is one of `currents`, which equations alone read: define a name there, as w = {name}"
+        for name in texts.currents
+    }
     if spike is not None:
-        condition = wrong.attempt("spike", lambda: parse(spike, seen, condition=True))
+        condition = wrong.attempt("spike", lambda: parse(spike, seen, condition=True, elsewhere=currents))
     if reset is not None:
-        statements = wrong.attempt("reset", lambda: read_statements(reset, variables, numbers)) or ()
-    activity = texts.activity
-    output = None if activity is None else wrong.attempt("activity", lambda: parse(activity, seen))
+        not_here = dict.fromkeys(texts.currents, "a reset reads no `currents`") | dict.fromkeys(
+            equations.definitions, "a reset reads no definitions of `equations`: write it out"
+        )
+        statements = (
+            wrong.attempt("reset", lambda: read_statements(reset, variables, numbers, not_here)) or ()
+        )
+    activity, output = texts.activity, None
+    if activity is not None:
+        output = wrong.attempt("activity", lambda: parse(activity, seen, elsewhere=currents))
     for key, given_too in (("reset", reset is not None), ("refractory", texts.refractory)):
         if given_too and spike is None:
             wrong.errors.append((key, EquationError("this is for layers with spikes", None, "no `spike`")))

@@ -172,7 +172,8 @@ def _of_no_slice(network: Network) -> Iterator[str]:
     for name, layer in network.layers.items():
         if (count := layer.without_slice(batch)) > 0:
             which = "of the only slice, 0" if batch == 1 else f"of slices 0 to {batch - 1}"
-            yield f"layers.{name}: {count:,} of its spikes are not {which}, and are left out"
+            are = "is" if count == 1 else "are"
+            yield f"layers.{name}: {count:,} of its spikes {are} not {which}, and {are} left out"
 
 
 def _no_synapses(graph: Graph) -> Iterator[str]:

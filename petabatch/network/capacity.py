@@ -11,7 +11,7 @@ from petabatch.errors import ParamsError, Problem
 from petabatch.network.numbers import with_values
 from petabatch.network.slices import synaptic_values
 from petabatch.parallel.host_memory import host_limit, memory_limit
-from petabatch.sizes import size_text
+from petabatch.sizes import counted, size_text
 from petabatch.spec.network import Network
 from petabatch.spec.parts import Wiring
 
@@ -39,7 +39,7 @@ def check_capacity(network: Network, hosts: int = 1) -> None:
         problem = Problem(
             "parallel.batch",
             "there are more ranks than slices",
-            found=f"{ranks:,} ranks, {network.batch:,} slices",
+            found=f"{ranks:,} ranks, {counted(network.batch, 'slice')}",
             expected=f"at most {network.batch:,}",
             hint="raise run.batch, or split layers over ranks with parallel.features or parallel.rows",
         )
@@ -56,7 +56,7 @@ def check_capacity(network: Network, hosts: int = 1) -> None:
         most, why = POINTS, "each of which is planned on its own"
     if count <= most:
         return
-    of_each = f" of {batch:,} slices" if sweep is not None else ""
+    of_each = f" of {counted(batch, 'slice')}" if sweep is not None else ""
     problem = Problem(
         "run.batch" if sweep is None else "sweep",
         f"there are more {what} than fit",

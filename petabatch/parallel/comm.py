@@ -11,6 +11,7 @@ import numpy as np
 
 from petabatch.errors import ResourceError
 from petabatch.kernels.messages import PLACES
+from petabatch.sizes import counted
 from petabatch.variable import Array
 
 FOR_RANKS, COMMUNICATION = "waiting for ranks", "communication"
@@ -164,8 +165,8 @@ def shares(batch: int, size: int) -> list[tuple[int, int]]:
     if size > batch:
         raise ResourceError(
             f"there are more ranks than slices\n"
-            f"    found:    {size} ranks, {batch} slices\n"
-            f"    hint:     start at most {batch} ranks, or raise run.batch"
+            f"    found:    {size} ranks, {counted(batch, 'slice')}\n"
+            f"    hint:     start at most {counted(batch, 'rank')}, or raise run.batch"
         )
     return [(batch * rank // size, batch * (rank + 1) // size) for rank in range(size)]
 

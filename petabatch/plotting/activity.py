@@ -30,7 +30,7 @@ class Units(NamedTuple):
     steps: np.ndarray
     """`[time]`."""
     values: np.ndarray
-    """`[time, unit]`; NaN where steps are lost."""
+    """`[time, unit]`; NaN where steps are lost, and where they are not finite."""
     numbers: np.ndarray
     """Places of the units in the layer's flattened array (row, column, feature)."""
     of: int
@@ -114,23 +114,36 @@ def read_units(series: Series, slice_: int, times: int | None = None) -> Units:
     most = max(2, LIMIT // (units * series.dtype.itemsize))
     first = max(0, len(series) - min(times or most, most))
     values = series[first:, slice_].reshape(-1, units)
+    if not np.isfinite(values).all():  # of a slice that has failed
+        values = np.where(np.isfinite(values), values, np.nan)
     steps, values = interrupted(series, series.steps[first:], values)
     return Units(series, steps, values, np.arange(units), units)
 
 
 def most_active(units: Units, count: int) -> Units:
     """Return at most `count` units, those with the largest summed activity; silent ones only if all are."""
-    total = np.nansum(np.abs(units.values), axis=0)
+    total = np.nansum(np.abs(units.values), axis=0, dtype=float)
     count = min(count, int(np.count_nonzero(total)) or len(total))
     return units if count == len(total) else units.chosen(np.argsort(-total, kind="stable")[:count])
 
 
 def most_varied(variables: Sequence[Units], count: int) -> np.ndarray:
     """Return the numbers of at most `count` units: of those of which each variable changes, the liveliest."""
-    spreads = [np.nanstd(each.values, axis=0) for each in variables]
-    together = np.prod([each / (each.max() or 1.0) for each in spreads], axis=0)
-    chosen: np.ndarray = np.sort(np.lexsort((-spreads[0], -together))[:count])
+    found = [spreads(each.values) for each in variables]
+    with np.errstate(invalid="ignore"):
+        together = np.prod([each / (each.max() or 1.0) for each in found], axis=0)
+    chosen: np.ndarray = np.sort(np.lexsort((-found[0], -together))[:count])
     return chosen
+
+
+def spreads(values: np.ndarray) -> np.ndarray:
+    """Return the standard deviations over time of values `[time, unit]` that are finite; 0 without any."""
+    there = np.isfinite(values)
+    count = np.maximum(there.sum(axis=0), 1)
+    with np.errstate(over="ignore", invalid="ignore"):  # those of a slice that fails grow beyond squares
+        mean = np.sum(values, axis=0, where=there, dtype=float) / count
+        variance = np.sum(np.square(values - mean), axis=0, where=there) / count
+    return np.asarray(np.sqrt(variance))
 
 
 def number_units(axis: Any, drawn: Sequence[Units]) -> None:
@@ -159,7 +172,7 @@ def shares(units: Sequence[Units], count: int) -> list[int]:
 def of_layers(units: Sequence[Units], every: Sequence[Units]) -> str:
     """Return which units of `every` these are, for a title: `layer V1, the 100 most active of 900 units`."""
     shown, whole = sum(len(each.numbers) for each in units), sum(each.of for each in units)
-    active = sum(int(np.count_nonzero(np.nansum(np.abs(each.values), axis=0))) for each in every)
+    active = sum(int(np.count_nonzero(np.nansum(np.abs(each.values), axis=0, dtype=float))) for each in every)
     names = layer_names(each.layer for each in units)
     if whole == 1:
         return names

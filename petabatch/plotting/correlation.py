@@ -17,6 +17,7 @@ from petabatch.plotting.activity import (
     over_time,
     read_units,
     shares,
+    spreads,
 )
 from petabatch.plotting.figures import colour_bar, colours, grid, panels, solid, styled, width_of
 from petabatch.plotting.options import Option, Slice, Title, Unit
@@ -67,7 +68,7 @@ def correlation(
     values = values[np.isfinite(values).all(axis=1)]
     width = bin or max(1, len(values) // _BINS)
     bins = len(values) // width
-    binned = values[: bins * width].reshape(bins, width, values.shape[1]).sum(axis=1)
+    binned = values[: bins * width].reshape(bins, width, values.shape[1]).sum(axis=1, dtype=float)
     if binned.shape[0] < 3 or binned.shape[1] < 2:
         raise InputError(f"{run.path}: fewer than two units of {found[0].name} change in slice {number}")
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -113,4 +114,4 @@ def correlation(
 
 def _varied(units: Units) -> Units:
     """Return the units that change."""
-    return units.chosen(np.flatnonzero(np.nanstd(units.values, axis=0) > 0))
+    return units.chosen(np.flatnonzero(spreads(units.values) > 0))

@@ -42,8 +42,7 @@ def spread_curve(steps: np.ndarray, values: np.ndarray) -> Curve:
     """
     values = sound(values)
     with np.errstate(invalid="ignore"):
-        band = np.percentile(values, (10, 90), axis=1).T
-    return Curve(steps, values.mean(axis=1), band)
+        return Curve(steps, values.mean(axis=1), np.percentile(values, (10, 90), axis=1).T)
 
 
 def sound(values: np.ndarray) -> np.ndarray:

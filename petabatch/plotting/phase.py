@@ -47,7 +47,9 @@ def phase(
         Sequence[str], Option("two variables, as E I or V1/V V1/A (default: the first two that fit)")
     ] = (),
     number: Annotated[int | None, Option("unit to draw (default: the one that varies most)", least=0)] = None,
-    slices: Annotated[Sequence[int], Option("slices to draw (default: up to six of them)")] = (),
+    slices: Annotated[
+        Sequence[int], Option("slices to draw (default: up to six of those that did not fail)")
+    ] = (),
     times: Annotated[int, Option("number of recorded times, the last ones", least=3)] = 2000,
     title: Title = "",
     figure: Any = None,
@@ -57,8 +59,10 @@ def phase(
     A dot is the start of a curve, an arrow its direction in the middle.
     """
     one, other = find(run, variables)
-    even = np.unique(np.linspace(0, run.batch - 1, min(_SLICES, run.batch)).round().astype(int))
-    shown = [check_slice(run, each) for each in slices] or [int(each) for each in even]
+    sound = np.flatnonzero(run.coordinates.get("failed", np.full(run.batch, -1)) < 0)
+    among = sound if len(sound) else np.arange(run.batch)
+    even = np.unique(np.linspace(0, len(among) - 1, min(_SLICES, len(among))).round().astype(int))
+    shown = [check_slice(run, each) for each in slices] or [int(each) for each in among[even]]
     pair = [read_units(series, shown[0], times) for series in (one, other)]
     unit = int(most_varied(pair, 1)[0]) if number is None else number
     whole = pair[0].of
@@ -83,6 +87,9 @@ def phase(
 
 def _arrow(axes: Any, x: np.ndarray, y: np.ndarray, colour: str) -> None:
     """Draw an arrow in the middle of a curve, if it moves there."""
+    if not (np.isfinite(x).any() and np.isfinite(y).any()):
+        return
+    x, y = x.astype(float), y.astype(float)
     spans = (float(np.nanmax(each) - np.nanmin(each)) or 1.0 for each in (x, y))
     moved = np.hypot(*(np.diff(each) / span for each, span in zip((x, y), spans, strict=True)))
     far = np.nancumsum(moved)

@@ -66,7 +66,7 @@ def raster(
     """
     found, number = find(run, layers), check_slice(run, slice)
     every = [read_units(series, number, times) for series in found]
-    if not any(np.nansum(np.abs(each.values)) for each in every):
+    if not any(np.nansum(np.abs(each.values), dtype=float) for each in every):
         raise InputError(f"{run.path}: {found[0].name} is silent in slice {number}")
     spiking = all(counts(each.values[np.isfinite(each.values)]) for each in every)
     most = count or (_SPIKING if spiking else _GRADED)

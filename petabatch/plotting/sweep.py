@@ -59,7 +59,8 @@ def find(run: Results, quantities: Sequence[str] = (), against: str | None = Non
     measured = {}
     for name in wanted:
         series = with_records(run, run[f"probes/{name}"])
-        measured[series.name] = in_figures(series.name, series[-last:].mean(axis=0))
+        with np.errstate(invalid="ignore"):  # of points that failed
+            measured[series.name] = in_figures(series.name, series[-last:].mean(axis=0))
         if np.isnan(measured[series.name]).all():
             raise InputError(_nothing(run, name))
     return Found(along, columns, measured)

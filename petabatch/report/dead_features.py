@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TypeGuard
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeGuard
 
 import numpy as np
 
-from petabatch.plotting.activity import spikes
 from petabatch.results import Results
 from petabatch.results.events import ActivityOfEvents
 from petabatch.results.series import Series
 from petabatch.results.use import RECENT, active_features
+
+_SPIKING = ("poisson", "spike_times", "conductance_lif")
+"""Types of layers that always spike; those of results are read without the classes of layers."""
 
 
 def dead_features(run: Results) -> Iterator[str]:
@@ -27,7 +29,7 @@ def dead_features(run: Results) -> Iterator[str]:
         folder, owner, variable = _parts(name)
         if folder == "layers" and variable == "A" and run[name].sparse and not of_events(run[name]):
             active, codes = active_features(run[name])
-            if codes and not (active.any() and spikes(run[name])):
+            if codes and not _spiking(run.params["layers"][owner]):
                 counted.add(owner)
                 yield f"{owner}: {_dead(active, codes, 'recorded code')}"
     for name in names:
@@ -46,6 +48,13 @@ def silent_units(run: Results) -> Iterator[str]:
             silent = series.silent()
             what = f"without a spike in {len(series):,} recorded steps" + " of all slices" * (run.batch > 1)
             yield f"{_parts(series.name)[1]}: {silent.sum():,} of {silent.size:,} units: {what}"
+
+
+def _spiking(layer: Mapping[str, Any]) -> bool:
+    """Return whether a layer spikes, as its description tells: silent units are no dead features."""
+    if layer["type"] == "neurons":
+        return layer.get("spike") is not None
+    return bool(layer["type"] in _SPIKING or (layer["type"] == "retina" and layer.get("spikes", True)))
 
 
 def of_events(series: Series) -> TypeGuard[ActivityOfEvents]:

@@ -18,7 +18,7 @@ from petabatch.network.operations import Join, LazyUpdate
 from petabatch.network.plan import Plan, schedule
 from petabatch.parallel.comm import Comm
 from petabatch.parallel.host_memory import address_limit, host_limit, used
-from petabatch.sizes import size_text
+from petabatch.sizes import counted, size_text
 
 _LATER = 85 << 20
 """Bytes that the process takes after the plan is made: numba, kernels, buffers; compiling takes more."""
@@ -173,7 +173,8 @@ def shortage(plan: Plan, slices: int, threads: int) -> str | None:
     problem = _beyond(plan, estimate(plan, slices, threads), slices, threads)
     if problem is None:
         return None
-    return f"{slices:,} slices need about {problem[0]}; this machine has {problem[1]}"
+    need = f"{counted(slices, 'slice')} need{'s' * (slices == 1)}"
+    return f"{need} about {problem[0]}; this machine has {problem[1]}"
 
 
 def _beyond(plan: Plan, resident: int, slices: int, threads: int) -> tuple[str, str] | None:

@@ -53,9 +53,12 @@ class Run(Model):
     seed: Index = 1
     """Seed of all random numbers of the run."""
     precision: Literal["float32", "float64"] = "float32"
-    """Floating-point precision of the state and the weights. In float32, time constants of 10^4 steps and
-    more may be off by more than 0.01 %, of 10^6 steps by 3 %: `check` says by how much. What sources show is
-    float32 in both."""
+    """Floating-point precision of the state and the weights. In float32 the factor by which a step multiplies
+    a variable that decays is rounded, in layers of type `lca`, `heavy_ball` and `leaky_integrator` and with
+    the methods `exact` and `exponential_euler`: time constants of 10^4 steps and more may be off by more than
+    0.01 %, of 10^6 steps by 3 %, and `check` says by how much. With other methods the variable itself is
+    rounded: increments below about 10^-7 of its value are lost, so that slow ones may stand still, of which
+    `check` says nothing. What sources show is float32 in both."""
     threads: Count | None = None
     """Number of threads per rank; by default the number of cores available to the process. Does not affect
     results."""

@@ -35,13 +35,13 @@ def import_plugins(data: dict[str, Any], folder: Path, execute: bool = True) -> 
             if execute:
                 found += _import_problems(partial(importlib.import_module, name), name)
             continue
-        path = (folder / name).resolve()
+        path = resolved(folder / name)
         if path.is_file():
             data["plugins"][number] = str(path)
             if execute:
                 found += _import_problems(partial(_import_file, path), name, str(path))
         else:
-            files = [entry.name for entry in path.parent.glob("*.py")]
+            files = [entry.name for entry in path.parent.glob("*.py") if entry.is_file()]
             hint = did_you_mean(path.name, files)
             found.append(Problem("plugins", "there is no such plug-in file", str(path), hint=hint))
     return found
@@ -63,7 +63,12 @@ def _changed(folder: str) -> int:
 
 def below_current_directory(file: Path) -> bool:
     """Return whether a file lies below the current directory, once symbolic links are resolved."""
-    return file.resolve().is_relative_to(Path.cwd().resolve())
+    return resolved(file).is_relative_to(Path.cwd().resolve())
+
+
+def resolved(path: Path) -> Path:
+    """Return an absolute path without symbolic links, but for loops of them, which cannot be opened."""
+    return Path(os.path.realpath(path))  # of loops, Path.resolve raises RuntimeError
 
 
 @contextmanager

@@ -19,6 +19,7 @@ def test_bench_reports_speed_floor_and_shares(small: Path, petabatch: Command) -
     done = petabatch("bench", small, "-s", "run.kernel=dense", "--threads", 2, "--json", "found.json")
     assert done.returncode == 0, done.stderr
     assert "the dense sgemm of a step" in done.stdout
+    assert "3 slices, 60 steps of displays of 10, " in done.stdout
     found = json.loads((small.parent / "found.json").read_text())
     assert [speed["threads"] for speed in found["speeds"]] == [1, 2]
     for speed in found["speeds"]:
@@ -53,10 +54,20 @@ def test_bench_says_what_slept(small: Path, petabatch: Command) -> None:
 
 def test_bench_says_where_there_is_no_floor(small: Path, petabatch: Command) -> None:
     done = petabatch(
-        "bench", small, "-s", "connections.dictionary.mode=non_shared", "--threads", 1, "--steps", 5
+        "bench",
+        small,
+        "-s",
+        "connections.dictionary.mode=non_shared",
+        "-s",
+        "run.batch=1",
+        "--threads",
+        1,
+        "--steps",
+        5,
     )
     assert done.returncode == 0, done.stderr
     assert "no floor" in done.stdout
+    assert "1 slice, 5 steps of displays of 10, " in done.stdout
     assert "update V1" in " ".join(done.stdout.split())
 
 

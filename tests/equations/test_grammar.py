@@ -74,6 +74,11 @@ def test_expressions_have_the_values_that_python_gives_them(text: str, value: fl
         ("dv/dt = (v, 3)", "line 1, column 9", "not allowed", ""),
         ("dv/dt = (I - v) / 10", "line 1, column 10", "not defined", "`parameters`"),
         ("tau * dv/dt = -v", "line 1, column 1", "not an equation", "divide"),
+        ("dv/dt = -v (unless refractory)", "line 1, column 12", "no colon before this flag", ""),
+        ("dv/dt = -v unless refractory", "line 1, column 11", "no colon before this flag", ""),
+        ("dv/dt = -v * refractory", "line 1, column 14", "cannot be used here", ": unless refractory"),
+        ("dv/dt = w\nw = xi_1", "line 2, column 5", "cannot be used here", "white noise"),
+        ("d" + "v" * 41 + "/dt = 3", "line 1, column 2", "too long", ""),
         ("dv/dt = -v; dw/dt = v", "line 1, column 11", "not an expression", "a line of its own"),
         ("dv/dt = " + "(" * 250 + "v" + ")" * 250, "line 1, column 9", "too large", "names"),
         ("dv/dt = " + "-" * 3000 + "v", "line 1, column 9", "", ""),
@@ -133,6 +138,35 @@ def test_everything_that_is_wrong_is_said_at_once() -> None:
     with pytest.raises(WrongTexts) as found:
         read_step(Texts("dv/dt = -v", spike="v > u", reset="w = 3", activity="v", started=("x",)))
     assert [key for key, _ in found.value.errors] == ["spike", "reset", "activity", "start"]
+
+
+def test_names_that_other_texts_may_use_are_told_from_names_that_there_are_not() -> None:
+    equations, wrong = "dv/dt = I + w\nw = 2 * I", []
+    for texts in (
+        Texts(equations, ("I",), spike="v > I", reset="v = w + I; v = xi"),
+        Texts(equations, ("I",), activity="I + xi"),
+    ):
+        with pytest.raises(WrongTexts) as found:
+            read_step(texts)
+        wrong += [(key, one.found, one.hint) for key, one in found.value.errors]
+        assert all("cannot be used here" in str(one) for _, one in found.value.errors)
+    assert [one[:2] for one in wrong] == [
+        *(("spike", "I"), ("reset", "w"), ("reset", "I")),
+        *(("activity", "I"), ("activity", "xi")),
+    ]
+    for (*_, hint), words in zip(
+        wrong, ("`currents`", "write it out", "`currents`", "w = I", "noise"), strict=True
+    ):
+        assert words in hint
+    assert read_step(Texts(equations, ("I",), activity="w"))  # as the hint says
+
+
+def test_a_text_is_quoted_as_it_was_written() -> None:
+    for text, place in (("v, v", "line 1, column 1"), ("  v,\n v ", "line 1, column 3")):
+        with pytest.raises(EquationError) as found:
+            parse(text, VALUES)
+        assert str(found.value).startswith(f"{place}:")
+        assert found.value.found == text.strip()
 
 
 @pytest.mark.parametrize("name", ["xi_k", "xi", "xi_1_a", "spikes", "history", "A", "refractory"])

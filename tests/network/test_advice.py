@@ -181,7 +181,7 @@ def test_spikes_of_slices_that_there_are_not_are_told() -> None:
     def net(batch: int) -> Network:
         return Network(run=Run(steps=2, batch=batch), layers={"s": spikes})
 
-    assert "layers.s: 1 of its spikes are not of slices 0 to 1, and are left out" in notes(net(2))
+    assert "layers.s: 1 of its spikes is not of slices 0 to 1, and is left out" in notes(net(2))
     assert "layers.s: 2 of its spikes are not of the only slice, 0, and are left out" in notes(net(1))
     assert not any("spikes" in note for note in notes(net(8)))
 

@@ -224,6 +224,26 @@ def test_of_layers_that_spike_the_silent_units_are_counted(tmp_path: Path) -> No
     )
 
 
+def test_neurons_have_no_dead_features_whether_they_spike_at_the_end_or_not(tmp_path: Path) -> None:
+    units = {"type": "neurons", "shape": (1, 1, 3), "equations": "dv/dt = I - v", "spike": "v > 1"}
+    units["reset"] = "v = 0"
+    network = petabatch.Network(
+        run={"steps": 30, "dt": 0.1},
+        layers={
+            "n": {**units, "parameters": {"I": 1.5}},
+            "silent": {**units, "parameters": {"I": 0.5}},
+            "lif": {"type": "conductance_lif", "shape": (1, 1, 2)},
+            "retina": {"type": "retina", "shape": (1, 1, 2)},
+        },
+        output={"layers": {name: {"every": 1} for name in ("n", "silent", "lif", "retina")}},
+    )
+    with petabatch.run(network, tmp_path / "run") as found:
+        assert found["layers/n/A"][:].any()
+        assert not found["layers/n/A"][-1].any()
+        assert not found["layers/silent/A"][:].any()
+    assert "dead features" not in lines(describe(tmp_path / "run"))
+
+
 def test_an_interrupted_run_differs_from_one_that_is_running(run: Path) -> None:
     with h5py.File(run / "run.h5", "r+") as file:
         file.attrs["status"] = "running"

@@ -21,6 +21,7 @@ import pytest
 from PIL import Image
 
 import petabatch
+from petabatch import plotting
 from petabatch.connections import Identity
 from petabatch.errors import InputError, StoppedEarly
 from petabatch.layers import LCA, Constant
@@ -29,7 +30,7 @@ from petabatch.plotting.table import times_as_csv
 from petabatch.report.information import describe
 from petabatch.report.page import content
 from petabatch.report.page.build import report, rows
-from petabatch.report.page.figures import drawings
+from petabatch.report.page.figures import _liveliest, drawings
 from support.pictures import CORNERS, corners, four_corners, weights
 from support.processes import PATIENCE
 
@@ -45,6 +46,36 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def page(folder: Path) -> str:
     report(folder, folder.parent / "new" / "report.html")
     return (folder.parent / "new" / "report.html").read_text("utf-8")
+
+
+@pytest.mark.parametrize(("rates", "shown"), [((-1.0, 0.1, 0.5, 4.0), 1), ((0.5, 4.0), 0)])
+def test_points_that_diverge_leave_figures_of_the_others_without_warnings(
+    tmp_path: Path, rates: tuple[float, ...], shown: int
+) -> None:
+    network = petabatch.Network(
+        run={"steps": 400},
+        layers={
+            "n": {
+                "type": "neurons",
+                "shape": (1, 1, 2),
+                "equations": "dv/dt = v * k",
+                "parameters": {"k": 0.1},
+                "start": {"v": {"type": "uniform", "low": -1.0, "high": 1.0}},
+            }
+        },
+        sweep={"values": {"layers.n.parameters.k": rates}},
+        output={"layers": {"n": {"variables": ["A", "v"], "every": 1}}},
+    )
+    petabatch.run(network, tmp_path / "run", quiet=True).close()
+    report(tmp_path / "run", tmp_path / "report.html")
+    with petabatch.open(tmp_path / "run") as run:
+        assert np.isinf(run["layers/n/v"][...]).any()
+        plotting.correlation(run)
+        traces = plotting.traces(run, slice=len(rates) - 1)
+        assert not np.isinf(traces.axes[0].lines[0].get_ydata()).any()
+        legend = [text.get_text() for text in plotting.phase(run).legends[0].get_texts()]
+        assert len(legend) - 1 == run.batch - (run.failed if shown else 0)
+        assert _liveliest(run) == shown
 
 
 def data(page: str) -> dict[str, Any]:

@@ -302,6 +302,22 @@ def test_code_outside_of_the_current_directory_is_executed_only_if_allowed(
         executed.unlink()
 
 
+def test_loops_of_links_are_refused_as_files_that_cannot_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("loop.toml", "loop.py"):
+        (tmp_path / name).symlink_to(name)
+    (tmp_path / "net.toml").write_text('plugins = ["loop.py"]\n' + SMALL)
+    monkeypatch.chdir(tmp_path)
+    for command in ("check", "draw", "run"):
+        for file, words in (("loop.toml", "symbolic links"), ("net.toml", "no such plug-in file")):
+            monkeypatch.setattr(sys, "argv", ["petabatch", command, file])
+            with pytest.raises(SystemExit) as ended:
+                main()
+            assert ended.value.code == 2
+            assert words in capsys.readouterr().err
+
+
 def test_a_plug_in_cannot_take_the_type_of_a_built_in(tmp_path: Path) -> None:
     (tmp_path / "doubled.py").write_text(LAYER.replace("test_params_doubled", "linear"))
     (tmp_path / "net.toml").write_text('plugins = ["doubled.py"]\n' + SMALL)

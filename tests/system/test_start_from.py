@@ -12,7 +12,7 @@ import pytest
 import petabatch
 from petabatch import Simulator, simulation
 from petabatch import start_from as origin
-from petabatch.errors import ParamsError
+from petabatch.errors import InputFileError, ParamsError
 from petabatch.session import RunSession
 from petabatch.storage.prune import prune
 from support.commands import Command, alone, contents, set_all
@@ -183,7 +183,7 @@ type = "sparse"
 pre = "n"
 post = "n"
 target = "v"
-in_degree = 2
+{wired}
 init = {{ type = "constant", value = {weight} }}
 delays = {{ type = "uniform", low = 0.1, high = 0.4 }}
 """
@@ -192,10 +192,22 @@ CONSTANT = '{{ type = "constant", value = {} }}'
 
 def units(folder: Path, name: str, **values: object) -> Path:
     """Return the run of such units, those of the first run unless `values` say others."""
-    given = {"steps": 6, "seed": 1, "k": "1.0", "weight": 0.1, "start": "", **values}
+    return alone(_written(folder, name, **values), name)
+
+
+def _written(folder: Path, name: str, **values: object) -> Path:
+    given = {
+        "steps": 6,
+        "seed": 1,
+        "k": "1.0",
+        "weight": 0.1,
+        "start": "",
+        "wired": "in_degree = 2",
+        **values,
+    }
     file = folder / f"{name}.toml"
     file.write_text(UNITS.format(**given))
-    return alone(file, name)
+    return file
 
 
 @pytest.fixture
@@ -226,6 +238,17 @@ def test_parameters_are_those_of_the_params_however_they_are_written(
                 np.testing.assert_array_equal(found.save().arrays[key], array, err_msg=key)
     of_units = before[0] == now[0] == "{"
     assert any("layers/n/k are those of the params" in text for text in told) == of_units
+
+
+@pytest.mark.parametrize("change", [{"seed": 2}, {"wired": "probability = 0.9"}])
+def test_other_numbers_of_synapses_than_in_the_checkpoint_are_refused_with_what_draws_them(
+    tmp_path: Path, change: dict[str, object]
+) -> None:
+    units(tmp_path, "before", wired="probability = 0.4")
+    values = {"wired": "probability = 0.4", "steps": 9, "start": 'start_from = "before"', **change}
+    on = petabatch.load(_written(tmp_path, "on", **values))
+    with pytest.raises(InputFileError, match=r"another run\.seed or probability draws another number"):
+        petabatch.run(on, tmp_path / "on")
 
 
 @pytest.mark.parametrize("change", [{"seed": 2}, {"weight": 0.2}, {}])

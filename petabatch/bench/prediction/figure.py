@@ -13,6 +13,7 @@ from petabatch.bench.prediction.traffic import Traffic
 from petabatch.network.possible_parts import AXES
 from petabatch.plotting.figures import colours, grid, grid_of_panels, logarithmic, styled
 from petabatch.plotting.texts import heading, legend_below
+from petabatch.sizes import counted
 
 _TICKS = 9
 """Numbers of ranks at an axis, at most."""
@@ -42,7 +43,7 @@ def draw_forecast(forecast: Forecast) -> Any:
     efficiencies.set_ylabel("Parallel efficiency")
     for axes in (times, efficiencies):
         ranks_axis(axes, [one.ranks for one in batch])
-    over = f"{traffic.batch:,} slices, links of {link}"
+    over = f"{counted(traffic.batch, 'slice')}, links of {link}"
     heading(figure, f"Prediction, not measured: {forecast.title}, {over}")
     return figure
 

@@ -19,6 +19,7 @@ from petabatch.network.method import choose
 from petabatch.network.plan import Plan, schedule
 from petabatch.network.possible_parts import AXES, Axis
 from petabatch.report.memory import needed
+from petabatch.sizes import counted
 from petabatch.spec.network import Network, Parallel
 
 BOTH = " and ".join(AXES)
@@ -155,12 +156,14 @@ def _remarks(plan: Plan, found: Traffic, calibration: Calibration, ranks: Sequen
         slices = -(-found.batch // number)
         if number > found.batch:
             idle = number - found.batch
+            leave = f"{counted(found.batch, 'slice')} leave{'s' * (found.batch == 1)}"
             yield (
-                f"{number:,} ranks: {found.batch:,} slices leave {idle:,} of them idle if the batch alone is "
-                "split, which `run` refuses; raise run.batch"
+                f"{number:,} ranks: {leave} {idle:,} of them idle if the batch alone is split, which `run` "
+                "refuses; raise run.batch"
             )
         elif found.batch % number:
-            yield f"{number:,} ranks: those with {slices - 1:,} slices wait for those with {slices:,}"
+            fewer = counted(slices - 1, "slice")
+            yield f"{number:,} ranks: those with {fewer} wait for those with {slices:,}"
         if slices < calibration.threads:
             yield f"{number:,} ranks: predicted as if each slice had one of {calibration.threads} threads"
     if (note := _gpu(plan, found.batch, ranks)) is not None:

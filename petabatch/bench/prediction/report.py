@@ -13,6 +13,7 @@ from petabatch.bench.prediction.forecast import BOTH, Forecast, Way
 from petabatch.bench.prediction.units import duration, size
 from petabatch.errors import printable
 from petabatch.network.possible_parts import AXES
+from petabatch.sizes import counted
 
 
 def show(forecast: Forecast, console: Console) -> None:
@@ -20,13 +21,15 @@ def show(forecast: Forecast, console: Console) -> None:
     about, calibration = forecast.calibration.machine, forecast.calibration
     found = forecast.traffic
     console.print(
-        f"[bold]{escape(printable(forecast.title))}[/]: prediction for {found.batch:,} slices, displays of "
-        f"{found.display:,} steps, {found.update_events:g} update{'s' * (found.update_events != 1)} in each",
+        f"[bold]{escape(printable(forecast.title))}[/]: prediction for "
+        f"{counted(found.batch, 'slice')}, displays of {counted(found.display, 'step')}, "
+        f"{found.update_events:g} update{'s' * (found.update_events != 1)} in each",
         soft_wrap=True,
     )
     console.print(f"link of each rank: {forecast.link.latency * 1e6:g} us, {size(forecast.link.bandwidth)}/s")
     console.print(
-        f"calibration: {len(calibration.slices[0])} slices, {len(calibration.slices)} displays, "
+        f"calibration: {counted(len(calibration.slices[0]), 'slice')}, "
+        f"{counted(len(calibration.slices), 'display')}, "
         f"{calibration.threads} thread{'s' * (calibration.threads > 1)} per rank, on {about['processor']}, "
         f"load {about['load'][0]}",
         soft_wrap=True,

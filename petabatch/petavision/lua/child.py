@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 import resource
 import sys
@@ -97,12 +98,12 @@ def _reader(folder: Path, root: Path) -> Any:
         try:
             places = [place / path for place in (root, folder)[:: 1 if is_path else -1]]
             file = next((place for place in places if place.exists()), places[0])
-            if not file.resolve().is_relative_to(root.resolve()):
+            if not Path(os.path.realpath(file)).is_relative_to(root.resolve()):  # also of loops of links
                 return None, _bytes(f"{file} is elsewhere: --root FOLDER is what is read")
             if file.exists() and not file.is_file():
                 return None, _bytes(f"{what} cannot be read: it is no regular file: {file}")
             return file.read_bytes().decode("latin-1"), None
-        except Exception as error:  # as well of loops of links, and of files larger than the memory
+        except Exception as error:  # as well of files larger than the memory
             why = (isinstance(error, OSError) and error.strerror) or type(error).__name__
             return None, _bytes(f"{what} cannot be read: {why}: {path if is_path else places[0]}")
 

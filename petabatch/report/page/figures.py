@@ -48,12 +48,16 @@ def drawings(run: Results) -> list[Drawing]:
 
 
 def _liveliest(run: Results) -> int:
-    """Return the slice that varies most over time: slice 0 of a sweep may be the one that rests."""
+    """Return the slice that varies most over time of those that stay finite: slice 0 may rest."""
     found = [] if reason_against("traces", run) else find_traces(run)
     if run.batch == 1 or not found or int(np.prod(found[0].shape)) * found[0].dtype.itemsize > LIMIT:
         return 0
     values = found[0][...].reshape(len(found[0]), run.batch, -1)
-    return int(np.nanstd(values, axis=0).mean(axis=1).argmax())
+    finite = np.flatnonzero(np.isfinite(values).all(axis=(0, 2)))
+    if not len(finite):
+        return 0
+    with np.errstate(over="ignore", invalid="ignore"):
+        return int(finite[np.std(values[:, finite], axis=0, dtype=float).mean(axis=1).argmax()])
 
 
 def network(run: Results) -> Drawing:
