@@ -42,6 +42,16 @@ def test_codes_are_minima_whatever_the_gap_was() -> None:
     assert sparse_code(images.float(), dictionary, 0.5, stride=2).dtype == torch.float32
 
 
+def test_gradients_are_those_of_the_tensors_that_were_coded() -> None:
+    images, dictionary = drawn(4, 4, 4, channels=1)
+    expected = torch.autograd.grad(sparse_code(images, dictionary, 0.3, stride=2).square().sum(), dictionary)
+    code = sparse_code(images, dictionary, 0.3, stride=2)
+    with torch.no_grad():  # as an optimiser
+        images.mul_(2)
+        dictionary.mul_(2)
+    torch.testing.assert_close(torch.autograd.grad(code.square().sum(), dictionary), expected)
+
+
 def test_atoms_that_depend_on_each_other_have_no_gradient() -> None:
     images, dictionary = (one.detach() for one in drawn(6, 6, 4, seed=1))
     dictionary[1] = dictionary[0]
