@@ -75,7 +75,9 @@ class Lasso:
         self.atoms, self.pixels = dictionary.shape
         self.dtype = dictionary.dtype
         if weights is not None and not (np.shape(weights) == (self.pixels,) and np.all(weights >= 0)):
-            raise ArgumentError("weights", "these are not weights of pixels", weights, f"{self.pixels} of >= 0")
+            raise ArgumentError(
+                "weights", "these are not weights of pixels", weights, f"{self.pixels} of >= 0"
+            )
         self._factor = None if weights is None else np.sqrt(weights).astype(self.dtype)
         given = dictionary if self._factor is None else dictionary * self._factor
         rows = np.zeros((_padded(self.atoms), _padded(self.pixels)), self.dtype)

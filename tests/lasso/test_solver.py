@@ -159,7 +159,7 @@ def test_numbers_that_cannot_be_coded_are_errors() -> None:
 
 
 def test_arrays_of_other_shapes_are_errors_before_memory_is_written() -> None:
-    items, dictionary = drawn(10, 6, 5, 9)
+    dictionary = drawn(10, 6, 5, 9)[1]
     lasso = Lasso(dictionary, 0.4)
     for wrong in (np.ones((5, 5)), np.ones((5, 1000)), np.ones(6)):
         with pytest.raises(ArgumentError, match=r"items: these do not fit the dictionary\n.*\n.*items, 6\]"):
