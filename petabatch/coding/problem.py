@@ -207,8 +207,8 @@ def check(problem: Problem) -> None:
 def _scaled(problem: Problem) -> tuple[np.ndarray, float, int]:
     """Return the dictionary and the threshold divided by 2^e, and e.
 
-    The largest weight becomes at least 0.5 and below 1. This multiplies codes by 2^e and changes nothing else:
-    drives and their squares are within float32, whatever the dictionary.
+    The largest weight becomes at least 0.5 and below 1. This multiplies codes by 2^e and changes nothing
+    else: drives and their squares are within float32, whatever the dictionary.
     """
     exponent = int(np.frexp(np.abs(problem.dictionary.weights).max())[1])
     weights = np.ldexp(problem.dictionary.weights, -exponent)

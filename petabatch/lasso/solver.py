@@ -75,9 +75,8 @@ class Lasso:
         self.atoms, self.pixels = dictionary.shape
         self.dtype = dictionary.dtype
         if weights is not None and not (np.shape(weights) == (self.pixels,) and np.all(weights >= 0)):
-            raise ArgumentError(
-                "weights", "these are not weights of pixels", weights, f"{self.pixels} of >= 0"
-            )
+            expected = f"{self.pixels} numbers that are not negative"
+            raise ArgumentError("weights", "these are not weights of pixels", weights, expected)
         self._factor = None if weights is None else np.sqrt(weights).astype(self.dtype)
         given = dictionary if self._factor is None else dictionary * self._factor
         rows = np.zeros((_padded(self.atoms), _padded(self.pixels)), self.dtype)
@@ -109,10 +108,8 @@ class Lasso:
             items, self.dtype, ["C", "W"]
         )  # kernels are compiled for arrays that can be written
         if items.ndim != 2 or items.shape[1] != self.pixels:
-            found = Described(list(items.shape))
-            raise ArgumentError(
-                "items", "these do not fit the dictionary", found, f"an array [items, {self.pixels}]"
-            )
+            expected, shape = f"an array [items, {self.pixels}]", list(items.shape)
+            raise ArgumentError("items", "these do not fit the dictionary", Described(shape), expected)
         if self._factor is not None:
             items = items * self._factor
         count = len(items)
