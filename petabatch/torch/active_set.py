@@ -144,7 +144,10 @@ class ActiveSet:
 
         Raises SingularError if the active set is singular.
         """
-        w = self._solved(by_code[self.at, self.feature], np.zeros(len(self.at)))
+        nothing = np.zeros(len(self.at))
+        # A gradient may not show what is singular, such as one that is alike for equal atoms; noise does.
+        self._solved(np.random.default_rng(0).standard_normal(len(nothing)), nothing)
+        w = self._solved(by_code[self.at, self.feature], nothing)
         u, atoms = self._synthesise(w), np.zeros_like(self._atoms)
         pixels = self._places.pixels(self.at)
         residual, shown = self.residual.ravel()[pixels], u.ravel()[pixels]
