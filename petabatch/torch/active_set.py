@@ -155,7 +155,7 @@ class ActiveSet:
         return self._places.inner(u), atoms, -float(self.sign @ w)
 
     def _synthesise(self, code: np.ndarray) -> np.ndarray:
-        found = np.zeros_like(self._image)
+        found = np.zeros(self._image.shape)  # in the order of its axes, whatever that of the image is
         add_placed(code, self._start, self.feature, self._atoms, self._row, self._pitch, found.reshape(-1))
         found *= self._inside
         return found
