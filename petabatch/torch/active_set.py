@@ -83,10 +83,11 @@ class Places:
 
     def pixels(self, positions: np.ndarray) -> np.ndarray:
         """Return where pixels of patches are in a flat image with its margin, `[n, pixels of a patch]`."""
-        size = tuple(length + 2 * more for length, more in zip(self.shape, (*self.margin, 0), strict=True))
-        numbers = np.arange(np.prod(size)).reshape(size)
-        every = self.windows(numbers).reshape(-1, int(np.prod(self.patch)))
-        return np.asarray(every[positions])
+        rows, columns, channels = self.patch
+        width = self.shape[1] + 2 * self.margin[1]
+        own = np.arange(rows)[:, None] * width * channels + np.arange(columns * channels)
+        found: np.ndarray = self.starts[positions][:, None] + own.reshape(-1)
+        return found
 
 
 class ActiveSet:
