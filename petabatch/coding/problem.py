@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -132,8 +132,8 @@ class Problem:
             except ArgumentError as error:  # pixels are finite, but sums of them
                 raise self._beyond(first, images, [np.abs(images).max(axis=(1, 2, 3)).argmax()]) from error
             warm_up.report()
-            codes = found.code.reshape(-1, *self.units)
-            return self._unscaled(first, images, codes, found.gap, found.steps, exponent)
+            codes = Codes(found.code.reshape(-1, *self.units), found.gap, found.steps, found.active)
+            return self._unscaled(first, images, codes, exponent) if exponent else codes
 
         return code
 
@@ -154,27 +154,20 @@ class Problem:
             except NonFiniteError as error:
                 raise self._beyond(first, images, error.slices) from error
             code, gap, steps = (sim.recorded[path][0] for path in _RECORDED)
-        return self._unscaled(first, images, code, gap, steps.astype(np.int64), exponent)
+        active = np.count_nonzero(code, axis=(1, 2, 3)).astype(np.int64)
+        return self._unscaled(first, images, Codes(code, gap, steps.astype(np.int64), active), exponent)
 
-    def _unscaled(
-        self,
-        first: int,
-        images: np.ndarray,
-        code: np.ndarray,
-        gap: np.ndarray,
-        steps: np.ndarray,
-        exponent: int,
-    ) -> Codes:
+    def _unscaled(self, first: int, images: np.ndarray, codes: Codes, exponent: int) -> Codes:
         """Return codes of the dictionary itself, of those of it divided by 2^exponent."""
         with np.errstate(over="ignore", under="ignore"):
-            activity = np.ldexp(code, -exponent)
-        active = np.count_nonzero(activity, axis=(1, 2, 3))
+            activity = np.ldexp(codes.activity, -exponent)
         lost = np.flatnonzero(
-            ~np.isfinite(activity).all(axis=(1, 2, 3)) | (active != np.count_nonzero(code, axis=(1, 2, 3)))
+            ~np.isfinite(activity).all(axis=(1, 2, 3))
+            | (codes.active != np.count_nonzero(activity, axis=(1, 2, 3)))
         )
         if len(lost):
             raise self._beyond(first, images, lost)
-        return Codes(activity, gap, steps, active.astype(np.int64))
+        return replace(codes, activity=activity)
 
     def _beyond(self, first: int, images: np.ndarray, slices: Iterable[int]) -> InputError:
         """Return the error about images whose codes are not numbers of float32."""
