@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -120,16 +120,20 @@ class Problem:
 
     def _lasso(self) -> Callable[[int, np.ndarray], Codes]:
         """Return the function that codes images of one position, without a network."""
-        dictionary = self.dictionary.weights.reshape(self.units[2], -1).astype(np.float32)
-        warm_up = WarmUp()
+        weights, threshold, exponent = _scaled(self)
+        dictionary, warm_up = weights.reshape(self.units[2], -1).astype(np.float32), WarmUp()
         with warm_up.watched():
-            lasso = Lasso(dictionary, self.threshold, signed=self.signed, gap=self.gap, steps=self.steps)
+            lasso = Lasso(dictionary, threshold, signed=self.signed, gap=self.gap, steps=self.steps)
 
         def code(first: int, images: np.ndarray) -> Codes:
-            with warm_up.watched():
-                found = lasso.solve(images.reshape(len(images), -1), self.threads)
+            try:
+                with warm_up.watched():
+                    found = lasso.solve(images.reshape(len(images), -1), self.threads)
+            except ArgumentError as error:  # pixels are finite, but sums of them
+                raise self._beyond(first, images, [np.abs(images).max(axis=(1, 2, 3)).argmax()]) from error
             warm_up.report()
-            return Codes(found.code.reshape(-1, *self.units), found.gap, found.steps, found.active)
+            codes = Codes(found.code.reshape(-1, *self.units), found.gap, found.steps, found.active)
+            return self._unscaled(first, images, codes, exponent) if exponent else codes
 
         return code
 
@@ -141,8 +145,8 @@ class Problem:
             until=Until(gap=self.gap),
             threads=self.threads,
         )
-        exponent = _exponent(self.dictionary.weights)
-        network = _network(self, run, images, exponent)
+        weights, threshold, exponent = _scaled(self)
+        network = _network(self, run, images, weights, threshold)
         with Simulator(network, device=self.device, mpi=False) as sim:
             sim._live.undo = None  # after an error there are no codes
             try:
@@ -150,15 +154,20 @@ class Problem:
             except NonFiniteError as error:
                 raise self._beyond(first, images, error.slices) from error
             code, gap, steps = (sim.recorded[path][0] for path in _RECORDED)
+        active = np.count_nonzero(code, axis=(1, 2, 3)).astype(np.int64)
+        return self._unscaled(first, images, Codes(code, gap, steps.astype(np.int64), active), exponent)
+
+    def _unscaled(self, first: int, images: np.ndarray, codes: Codes, exponent: int) -> Codes:
+        """Return codes of the dictionary itself, of those of it divided by 2^exponent."""
         with np.errstate(over="ignore", under="ignore"):
-            activity = np.ldexp(code, -exponent)
-        active = np.count_nonzero(activity, axis=(1, 2, 3))
+            activity = np.ldexp(codes.activity, -exponent)
         lost = np.flatnonzero(
-            ~np.isfinite(activity).all(axis=(1, 2, 3)) | (active != np.count_nonzero(code, axis=(1, 2, 3)))
+            ~np.isfinite(activity).all(axis=(1, 2, 3))
+            | (codes.active != np.count_nonzero(activity, axis=(1, 2, 3)))
         )
         if len(lost):
             raise self._beyond(first, images, lost)
-        return Codes(activity, gap, steps.astype(np.int64), active.astype(np.int64))
+        return replace(codes, activity=activity)
 
     def _beyond(self, first: int, images: np.ndarray, slices: Iterable[int]) -> InputError:
         """Return the error about images whose codes are not numbers of float32."""
@@ -188,9 +197,15 @@ def check(problem: Problem) -> None:
         raise ArgumentError("stride", "the stride does not divide the images", problem.stride, expected, hint)
 
 
-def _exponent(dictionary: np.ndarray) -> int:
-    """Return the exponent e of the largest weight, which is at least 2^(e - 1) and below 2^e."""
-    return int(np.frexp(np.abs(dictionary).max())[1])
+def _scaled(problem: Problem) -> tuple[np.ndarray, float, int]:
+    """Return the dictionary and the threshold divided by 2^e, and e.
+
+    The largest weight becomes at least 0.5 and below 1. This multiplies codes by 2^e and changes nothing
+    else: drives and their squares are within float32, whatever the dictionary.
+    """
+    exponent = int(np.frexp(np.abs(problem.dictionary.weights).max())[1])
+    weights = np.ldexp(problem.dictionary.weights, -exponent)
+    return weights, math.ldexp(problem.threshold, -exponent), exponent
 
 
 def curvature(dictionary: np.ndarray, stride: int) -> float:
@@ -210,15 +225,13 @@ def curvature(dictionary: np.ndarray, stride: int) -> float:
     return float(np.linalg.eigvalsh(at @ at.conj().swapaxes(2, 3)).max())
 
 
-def _network(problem: Problem, run: Run, images: np.ndarray, exponent: int) -> Network:
+def _network(
+    problem: Problem, run: Run, images: np.ndarray, weights: np.ndarray, threshold: float
+) -> Network:
     """Return image -> error -> code -> recon -> error, one image for each slice.
 
-    The dictionary and the threshold are divided by 2^exponent, which multiplies codes by it and changes
-    nothing else: drives and their squares are within float32, whatever the dictionary. FISTA halves its step
-    size at the first step, where the image is new: it begins at 1 / L.
+    FISTA halves its step size at the first step, where the image is new: it begins at 1 / L.
     """
-    weights = np.ldexp(problem.dictionary.weights, -exponent)
-    threshold = math.ldexp(problem.threshold, -exponent)
     step = 2 / (curvature(weights, problem.stride) or 1.0)
     return sparse_coding(
         Input(shape=problem.images.shape, source=ImageArray(data=images, crop="top_left"), every=NEVER),

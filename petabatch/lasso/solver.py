@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from petabatch.arguments import positive, whole_number
 from petabatch.errors import ArgumentError, Described
 from petabatch.kernels.cpu.homotopy.drive import ABREAST, drive
 from petabatch.kernels.cpu.homotopy.path import LANES, new_path
@@ -22,6 +23,7 @@ _TOGETHER = 32 * BLOCK
 """Items of a call of the kernel: some milliseconds."""
 _TINY = {np.dtype(np.float32): 1e-5, np.dtype(np.float64): 1e-10}
 """Squared distance of an atom from the space of others, relative to its square, that rounding explains."""
+_EXPECTED = "an array [atoms, pixels] of float32 or float64"
 
 
 class Solution(NamedTuple):
@@ -65,10 +67,16 @@ class Lasso:
 
         With `weights` `[pixels]`, not negative, each squared residual counts so often. `gap` is the largest
         relative duality gap, `steps` the largest number of steps of the path, and of sweeps of coordinate
-        descent. Raises ArgumentError if products of atoms are not finite.
+        descent. Raises ArgumentError for other shapes and types, and if products of atoms are not finite.
         """
+        if dictionary.ndim != 2 or 0 in dictionary.shape or dictionary.dtype not in _TINY:
+            found = Described(f"{dictionary.dtype} {list(dictionary.shape)}")
+            raise ArgumentError("dictionary", "these are not atoms", found, _EXPECTED)
         self.atoms, self.pixels = dictionary.shape
         self.dtype = dictionary.dtype
+        if weights is not None and not (np.shape(weights) == (self.pixels,) and np.all(weights >= 0)):
+            expected = f"{self.pixels} numbers that are not negative"
+            raise ArgumentError("weights", "these are not weights of pixels", weights, expected)
         self._factor = None if weights is None else np.sqrt(weights).astype(self.dtype)
         given = dictionary if self._factor is None else dictionary * self._factor
         rows = np.zeros((_padded(self.atoms), _padded(self.pixels)), self.dtype)
@@ -82,16 +90,26 @@ class Lasso:
             raise ArgumentError("dictionary", f"its products are too large for {self.dtype}", found)
         self._atoms = Atoms(rows, columns, gram)
         capacity = min(dictionary.shape)
-        self._goal = Goal(float(penalty), bool(signed), float(gap), capacity, _TINY[self.dtype], int(steps))
+        self._goal = Goal(
+            positive("penalty", penalty),
+            bool(signed),
+            float(gap),
+            capacity,
+            _TINY[self.dtype],
+            whole_number("steps", steps, 1),
+        )
 
     def solve(self, items: Array, threads: int | None = None) -> Solution:
         """Return the codes of items `[items, pixels]`; by default on as many threads as there are cores.
 
-        Raises ArgumentError for an item that is not finite, or too large for the type.
+        Raises ArgumentError for items of another shape, and one that is not finite or too large for the type.
         """
         items = np.require(
             items, self.dtype, ["C", "W"]
         )  # kernels are compiled for arrays that can be written
+        if items.ndim != 2 or items.shape[1] != self.pixels:
+            expected, shape = f"an array [items, {self.pixels}]", list(items.shape)
+            raise ArgumentError("items", "these do not fit the dictionary", Described(shape), expected)
         if self._factor is not None:
             items = items * self._factor
         count = len(items)
@@ -101,7 +119,9 @@ class Lasso:
             np.zeros(count, int),
             np.zeros(count, int),
         )
-        threads = min(threads or len(os.sched_getaffinity(0)), -(-count // _TOGETHER))
+        if threads is None:
+            threads = len(os.sched_getaffinity(0))
+        threads = min(whole_number("threads", threads, 1), -(-count // _TOGETHER))
         if not count:
             return found
         with ThreadPool(threads, "lasso") as pool:

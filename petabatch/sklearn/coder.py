@@ -9,9 +9,8 @@ import numpy as np
 from sklearn.utils.validation import validate_data
 
 from petabatch.coding.dictionary import read
-from petabatch.errors import ArgumentError, Described
 from petabatch.results import Results
-from petabatch.sklearn.base import FLOATS, Coder
+from petabatch.sklearn.base import FLOATS, Coder, atoms
 
 
 class SparseCoder(Coder):
@@ -76,10 +75,6 @@ class SparseCoder(Coder):
             return self
         stored = isinstance(self.dictionary, str | os.PathLike | Results)
         weights = read(self.dictionary, None, None, None).weights if stored else None
-        given = np.asarray(self.dictionary if weights is None else weights.reshape(len(weights), -1))
-        if given.ndim != 2 or given.shape[1] != samples.shape[1] or given.dtype.kind not in "fiub":
-            found = Described(f"{given.dtype} {list(given.shape)}")
-            expected = f"an array [n_components, {samples.shape[1]}]"
-            raise ArgumentError("dictionary", "it does not fit the samples", found, expected)
-        self.components_ = np.array(given, given.dtype if given.dtype in FLOATS else float, order="C")
+        given = self.dictionary if weights is None else weights.reshape(len(weights), -1)
+        self.components_ = atoms(given, samples.shape[1])
         return self

@@ -9,8 +9,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
 from petabatch.arguments import whole_number
+from petabatch.errors import ArgumentError
 from petabatch.lasso.online import Statistics
-from petabatch.sklearn.base import FLOATS, Coder
+from petabatch.sklearn.base import FLOATS, Coder, atoms
 
 _FORGETTING = 4.0
 """Power of (1 - batch / samples so far), the factor on older statistics. Of 0, 1, 2, 3, 4 and 6, that with
@@ -28,7 +29,7 @@ class DictionaryLearner(Coder):
     Parameters
     ----------
     n_components
-        Number of atoms, by default that of the features.
+        Number of atoms, by default that of `dictionary`, or of the features.
     penalty
         The sparsity penalty.
     epochs, batch_size
@@ -104,17 +105,19 @@ class DictionaryLearner(Coder):
 
     def _begin(self, samples: np.ndarray, rng: np.random.RandomState) -> None:
         """Set the atoms to begin with, and no statistics."""
-        features = samples.shape[1]
+        features, count = samples.shape[1], self.n_components
+        if count is not None:
+            count = whole_number("n_components", count, 1)
         if self.dictionary is not None:
-            atoms = np.array(self.dictionary, float)
+            begin = atoms(self.dictionary, features).astype(float)
+            if count not in (None, len(begin)):
+                raise ArgumentError("n_components", "the dictionary has others", count, str(len(begin)))
         else:
-            count = (
-                features if self.n_components is None else whole_number("n_components", self.n_components, 1)
-            )
-            atoms = samples[rng.permutation(len(samples))[:count]].astype(float)
-            more = rng.standard_normal((count - len(atoms), features))  # fewer samples than atoms
-            atoms = np.concatenate([atoms, more])
-        self._atoms = _normalized(atoms if self.negative_atoms else np.abs(atoms))
+            count = features if count is None else count
+            begin = samples[rng.permutation(len(samples))[:count]].astype(float)
+            more = rng.standard_normal((count - len(begin), features))  # fewer samples than atoms
+            begin = np.concatenate([begin, more])
+        self._atoms = _normalized(begin if self.negative_atoms else np.abs(begin))
         self._statistics, self.n_seen_ = Statistics.none(*self._atoms.shape), 0
         self.components_ = self._atoms.astype(samples.dtype)
 
@@ -124,16 +127,16 @@ class DictionaryLearner(Coder):
         self.n_seen_ += len(samples)
         kept = (1 - len(samples) / self.n_seen_) ** _FORGETTING
         statistics = self._statistics.with_items(code, samples, kept)
-        atoms = statistics.fitted(self._atoms, negative=self.negative_atoms)
+        moved = statistics.fitted(self._atoms, negative=self.negative_atoms)
         if len(unused := statistics.unused):
             residual = np.square(samples - code @ self.components_).sum(axis=1)
             worst = np.argsort(-residual, kind="stable")[: len(unused)]
             unused = unused[: len(worst)]
             found = samples[worst].astype(float)
-            atoms[unused] = _normalized(found if self.negative_atoms else np.abs(found))
+            moved[unused] = _normalized(found if self.negative_atoms else np.abs(found))
             statistics = statistics.without(unused)
-        self._atoms, self._statistics = atoms, statistics
-        self.components_ = atoms.astype(self.components_.dtype)
+        self._atoms, self._statistics = moved, statistics
+        self.components_ = moved.astype(self.components_.dtype)
 
 
 def _normalized(atoms: np.ndarray) -> np.ndarray:

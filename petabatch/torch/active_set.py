@@ -83,10 +83,11 @@ class Places:
 
     def pixels(self, positions: np.ndarray) -> np.ndarray:
         """Return where pixels of patches are in a flat image with its margin, `[n, pixels of a patch]`."""
-        size = tuple(length + 2 * more for length, more in zip(self.shape, (*self.margin, 0), strict=True))
-        numbers = np.arange(np.prod(size)).reshape(size)
-        every = self.windows(numbers).reshape(-1, int(np.prod(self.patch)))
-        return np.asarray(every[positions])
+        rows, columns, channels = self.patch
+        width = self.shape[1] + 2 * self.margin[1]
+        own = np.arange(rows)[:, None] * width * channels + np.arange(columns * channels)
+        found: np.ndarray = self.starts[positions][:, None] + own.reshape(-1)
+        return found
 
 
 class ActiveSet:
@@ -144,7 +145,10 @@ class ActiveSet:
 
         Raises SingularError if the active set is singular.
         """
-        w = self._solved(by_code[self.at, self.feature], np.zeros(len(self.at)))
+        nothing = np.zeros(len(self.at))
+        # A gradient may not show what is singular, such as one that is alike for equal atoms; noise does.
+        self._solved(np.random.default_rng(0).standard_normal(len(nothing)), nothing)
+        w = self._solved(by_code[self.at, self.feature], nothing)
         u, atoms = self._synthesise(w), np.zeros_like(self._atoms)
         pixels = self._places.pixels(self.at)
         residual, shown = self.residual.ravel()[pixels], u.ravel()[pixels]
@@ -152,7 +156,7 @@ class ActiveSet:
         return self._places.inner(u), atoms, -float(self.sign @ w)
 
     def _synthesise(self, code: np.ndarray) -> np.ndarray:
-        found = np.zeros_like(self._image)
+        found = np.zeros(self._image.shape)  # in the order of its axes, whatever that of the image is
         add_placed(code, self._start, self.feature, self._atoms, self._row, self._pitch, found.reshape(-1))
         found *= self._inside
         return found

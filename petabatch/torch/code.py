@@ -34,7 +34,8 @@ class SparseCode(torch.autograd.Function):  # type: ignore[misc]  # torch may be
             pixels.astype(np.float32), atoms, penalty, stride=stride, axes="oihw", channels="first",
             gap=gap, steps=steps, signed=signed, threads=threads, quiet=True,
         )  # fmt: skip
-        patches, shown = np.moveaxis(atoms, 1, -1), np.moveaxis(pixels, 1, -1)
+        # A copy, of which all images have views: tensors may change before the gradients are asked for.
+        patches, shown = np.array(np.moveaxis(atoms, 1, -1), order="C"), np.moveaxis(pixels, 1, -1)
         places = Places(shown.shape[1:], patches.shape[1:], stride)
         found = np.zeros((len(shown), places.units[0] * places.units[1], len(atoms)))
         ctx.places, ctx.features = places, len(atoms)

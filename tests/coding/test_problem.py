@@ -33,6 +33,23 @@ def test_the_norm_of_a_dictionary_only_scales_its_codes(signed: bool) -> None:
         np.testing.assert_array_equal(scaled.gap, unit.gap)
 
 
+def test_the_norm_of_a_dictionary_of_whole_images_only_scales_their_codes() -> None:
+    rng = np.random.default_rng(0)
+    images, atoms = rng.standard_normal((5, 4, 4, 1)), rng.standard_normal((6, 4, 4, 1))
+    unit = petabatch.encode(images, atoms, 0.5, stride=4, threads=1)
+    assert unit.gap.max() < 1e-5
+    for norm in (2.0**-100, 2.0**100):
+        scaled = petabatch.encode(images, atoms * norm, 0.5 * norm, stride=4, threads=1)
+        np.testing.assert_array_equal(scaled.activity * np.float32(norm), unit.activity)
+        np.testing.assert_array_equal(scaled.gap, unit.gap)
+    images[3] = 3e38
+    with pytest.raises(InputError, match=r"images\[3\].*beyond the range of float32"):
+        petabatch.encode(images, np.abs(atoms), 0.5, stride=4)
+    images[3] = 1e12
+    with pytest.raises(InputError, match=r"images\[3\].*beyond the range of float32"):
+        petabatch.encode(images, np.abs(atoms) * 1e-30, 1e-31, stride=4)
+
+
 @pytest.mark.parametrize("steps", [1, 2, 5, 20])
 def test_no_code_is_worse_than_none_however_few_the_steps(steps: int) -> None:
     given = problem(slices=2, signed=True, stride=1, features=8)

@@ -158,6 +158,26 @@ def test_numbers_that_cannot_be_coded_are_errors() -> None:
         Lasso(dictionary * np.float32(1e20), 0.4)
 
 
+def test_arrays_of_other_shapes_are_errors_before_memory_is_written() -> None:
+    dictionary = drawn(10, 6, 5, 9)[1]
+    lasso = Lasso(dictionary, 0.4)
+    for wrong in (np.ones((5, 5)), np.ones((5, 1000)), np.ones(6)):
+        with pytest.raises(ArgumentError, match=r"items: these do not fit the dictionary\n.*\n.*items, 6\]"):
+            lasso.solve(wrong)
+    for wrong in (dictionary[0], dictionary[:0], dictionary.astype(int)):
+        with pytest.raises(ArgumentError, match="dictionary: these are not atoms"):
+            Lasso(wrong, 0.4)
+    for weights in (np.ones(5), np.array([1, 1, 1, 1, 1, -1.0]), np.full(6, np.nan)):
+        with pytest.raises(ArgumentError, match="weights: these are not weights of pixels"):
+            Lasso(dictionary, 0.4, weights=weights)
+
+
+@pytest.mark.parametrize("penalty", [0.0, -1.0, np.nan, np.inf])
+def test_penalties_that_are_not_positive_are_errors(penalty: float) -> None:
+    with pytest.raises(ArgumentError, match="penalty: the value is out of range"):
+        Lasso(drawn(10, 6, 1, 0)[1], penalty)
+
+
 def test_no_items_have_no_codes() -> None:
     found = Lasso(drawn(10, 6, 1, 0)[1], 0.4).solve(np.empty((0, 6)))
     assert found.code.shape == (0, 10)

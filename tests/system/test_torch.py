@@ -42,14 +42,35 @@ def test_codes_are_minima_whatever_the_gap_was() -> None:
     assert sparse_code(images.float(), dictionary, 0.5, stride=2).dtype == torch.float32
 
 
+def test_codes_depend_on_no_order_of_axes_in_memory() -> None:
+    images, dictionary = (one.detach() for one in drawn(4, 6, 4))
+    code = sparse_code(images, dictionary, 0.3, stride=2)
+    assert code.count_nonzero() > 0
+    for order in ((0, 1, 3, 2), (0, 2, 3, 1), (3, 2, 1, 0)):
+        back = sorted(range(4), key=order.__getitem__)
+        one, other = (given.permute(order).contiguous().permute(back) for given in (images, dictionary))
+        torch.testing.assert_close(sparse_code(one, other, 0.3, stride=2), code, atol=1e-12, rtol=0)
+
+
+def test_gradients_are_those_of_the_tensors_that_were_coded() -> None:
+    images, dictionary = drawn(4, 4, 4, channels=1)
+    expected = torch.autograd.grad(sparse_code(images, dictionary, 0.3, stride=2).square().sum(), dictionary)
+    code = sparse_code(images, dictionary, 0.3, stride=2)
+    with torch.no_grad():  # as an optimiser
+        images.mul_(2)
+        dictionary.mul_(2)
+    torch.testing.assert_close(torch.autograd.grad(code.square().sum(), dictionary), expected)
+
+
 def test_atoms_that_depend_on_each_other_have_no_gradient() -> None:
     images, dictionary = (one.detach() for one in drawn(6, 6, 4, seed=1))
     dictionary[1] = dictionary[0]
     dictionary.requires_grad_()
     code = sparse_code(images, dictionary, torch.tensor(0.1), stride=2)
     assert ((code[:, 0] != 0) & (code[:, 1] != 0)).any()  # FISTA divides what equal atoms describe
-    with pytest.raises(SingularError, match="depend on each other: its code is not unique"):
-        code[:, 0].sum().backward()
+    for loss in (code[:, 0].sum(), code.sum()):  # the sum is alike for both atoms
+        with pytest.raises(SingularError, match="depend on each other: its code is not unique"):
+            loss.backward(retain_graph=True)
 
 
 def test_images_without_active_units_have_codes_and_gradients_of_zero() -> None:
