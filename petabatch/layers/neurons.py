@@ -315,7 +315,8 @@ class Neurons(Layer):
     def remedy(self, variable: str) -> str:
         """Return a hint by what the equation of a variable is made of."""
         given = {*self.parameters, "dt"}
-        return hint(self.step.system.equations, self.step.seen, variable, given) or self.diverges
+        found = hint(self.step.system.equations, self.step.seen, variable, given, self._values)
+        return found or self.diverges
 
     def remarks(self, dt: float) -> Sequence[str]:
         """Return its method and why, and the stability limit where it is known."""

@@ -57,6 +57,15 @@ def check_capacity(network: Network, hosts: int = 1) -> None:
     if count <= most:
         return
     of_each = f" of {counted(batch, 'slice')}" if sweep is not None else ""
+    if most == 0:
+        problem = Problem(
+            "run.batch" if batch > 1 and sweep is not None else "layers",
+            f"one {what[:-1]}{of_each} needs more memory than there is",
+            found=f"at least {size_text(each)}",
+            expected=f"at most {size_text(there)}, {limit.what}",
+            hint="use smaller layers" + ", or lower run.batch" * (batch > 1 and sweep is not None),
+        )
+        raise ParamsError([problem])
     problem = Problem(
         "run.batch" if sweep is None else "sweep",
         f"there are more {what} than fit",
@@ -82,12 +91,17 @@ def check_synapses_fit(network: Network, wirings: Mapping[str, Wiring]) -> list[
         return []
     most = max(counts, key=counts.__getitem__)
     others = f", {total:,.0f} with those of other connections" if len(counts) > 1 else ""
+    keys = [
+        key
+        for key in ("probability", "in_degree", "out_degree", "number")
+        if getattr(network.connections[most], key, None) is not None
+    ]
     problem = Problem(
         f"connections.{most}",
         "there are more synapses than fit into memory",
         found=f"about {counts[most]:,.0f}{others}, which need at least {size_text(total * SYNAPSE)}",
         expected=f"at most {limit.nbytes // SYNAPSE:,}, which fit {size_text(limit.nbytes)}, {limit.what}",
-        hint="a lower probability or number, or smaller layers",
+        hint=f"a lower {keys[0]}, or smaller layers" if keys else "smaller layers, or fewer rows of the file",
     )
     return [problem]
 

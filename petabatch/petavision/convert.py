@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from petabatch.errors import ArgumentError, ParamsError
+from petabatch.errors import ArgumentError, InputError, ParamsError, Problem
 from petabatch.petavision.lua import Environment
 from petabatch.petavision.read import Imported, read
 
@@ -42,13 +42,17 @@ def convert(
     """
     if checkpoint is not None and not checkpoint.is_dir():
         raise ArgumentError("--checkpoint", "there is no such directory", str(checkpoint))
+    if environment.root is not None and not environment.root.is_dir():
+        raise ArgumentError("--root", "there is no such folder", str(environment.root))
     if source.is_dir():
         found = [path for path in sorted(source.rglob("*")) if path.is_file()]
         files = [path for path in found if path.suffix in (".params", ".pv")]
         programs = [path for path in found if path.suffix == ".lua"]
         hint = f"petabatch import {programs[0]}" if programs else ""
         if not files:
-            raise ArgumentError("FOLDER", "no .params or .pv file is in this folder", str(source), hint=hint)
+            expected = "files .params or .pv in it, or in folders below"
+            problem = Problem("", "there is no parameter file in this folder", "", expected, hint)
+            raise InputError(problem.render(str(source)))
         if output is not None and output.suffix == ".toml":
             raise ArgumentError("--output", "a folder of parameter files becomes a folder", str(output))
         targets = [None if output is None else output / name for name in _names(files, source)]

@@ -318,6 +318,27 @@ def test_the_step_in_which_it_began_is_named(how: dict[str, Any]) -> None:
 
 
 @pytest.mark.usefixtures("_often")
+@pytest.mark.parametrize(
+    ("equations", "start", "told"),
+    [
+        ("dv/dt = -v / tau", 1.0, "divides by tau, which is 0"),
+        ("dv/dt = g * v\ng = 1 / tau", 1.0, "divides by tau, which is 0"),
+        ("dv/dt = v ** -1", 0.0, "a negative power of what may become 0"),
+        ("dv/dt = v ** 0.5", -1.0, r"as in max\(x, 0\) \*\* 0.5"),
+        ("dv/dt = sqrt(v)", -1.0, r"may become negative: bound it, as in sqrt\(max\(x, 0\)\)"),
+        ("dv/dt = log(v)", -1.0, "the log of what may become 0 or less"),
+        ("dv/dt = v + log(tau)", 0.0, "the log of what is 0 or less"),
+        ("dv/dt = sqrt(abs(v)) * v + log(1 + tau)", 9.0, "may grow without bound"),
+    ],
+)
+def test_the_hint_tells_of_divisors_powers_and_functions_without_a_value(
+    equations: str, start: float, told: str
+) -> None:
+    with pytest.raises(NonFiniteError, match=told):
+        in_memory.run(one(equations, start={"v": start}, parameters={"tau": 0.0}))
+
+
+@pytest.mark.usefixtures("_often")
 @pytest.mark.parametrize("began", [1, 2, 10, 11, 12, 20, 21, 99, 100, 101, 110, 111, 198, 211])
 def test_it_is_found_wherever_it_is_in_the_strides_in_which_it_is_looked_for(began: int) -> None:
     with pytest.raises(NonFiniteError) as ended:

@@ -81,6 +81,30 @@ def test_too_many_slices_and_a_million_values_are_an_error_at_once(small: Path) 
     assert time.process_time() - begin < 2
 
 
+def test_slices_and_points_of_which_not_even_one_fits_are_told_so(
+    small: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    each = least_bytes(simulation.read(small).network)
+    monkeypatch.setattr(capacity, "host_limit", lambda: Limit(each - 1, "the physical memory"))
+    problem = problem_of(small, "run.batch=10_000_000")
+    assert (problem.key, problem.message) == ("layers", "one slice needs more memory than there is")
+    assert problem.hint == "use smaller layers"
+    small.write_text(
+        f"{small.read_text()}\n[sweep]\nrun.seed = {{ start = 1, stop = 9_000, count = 9_000 }}\n"
+    )
+    problem = problem_of(small)
+    assert problem.message == "one point of 3 slices needs more memory than there is"
+    assert problem.hint == "use smaller layers, or lower run.batch"
+
+
+@pytest.mark.parametrize("key", ["probability", "in_degree", "out_degree", "number"])
+def test_the_key_that_asks_for_too_many_synapses_is_named(monkeypatch: pytest.MonkeyPatch, key: str) -> None:
+    monkeypatch.setattr(capacity, "memory_limit", lambda: Limit(1000, "this machine"))
+    with pytest.raises(ParamsError) as raised:
+        build(synapses((1, 1, 100), **{key: 1.0 if key == "probability" else 50}))
+    assert raised.value.problems[0].hint == f"a lower {key}, or smaller layers"
+
+
 def test_more_hosts_have_more_memory_and_few_slices_are_judged_by_their_plan() -> None:
     net = lca_network(images(1), mode="shared")
     many = net.model_copy(update={"run": net.run.model_copy(update={"batch": 10**7})})

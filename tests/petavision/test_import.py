@@ -248,6 +248,19 @@ def test_an_import_ends_as_a_check_of_what_it_wrote(
     assert (checked.returncode, message in checked.stderr) == (2, True)
 
 
+def test_folders_without_a_parameter_file_and_missing_roots_are_named(
+    tmp_path: Path, petabatch: Command
+) -> None:
+    (tmp_path / "d.toml").mkdir()
+    done = petabatch("import", tmp_path / "d.toml")
+    assert done.returncode == 1
+    assert "d.toml: there is no parameter file in this folder" in done.stderr
+    (tmp_path / "net.lua").write_text("")
+    done = petabatch("import", tmp_path / "net.lua", "--root", tmp_path / "nodir")
+    assert done.returncode == 1
+    assert "--root: there is no such folder" in done.stderr
+
+
 def test_a_folder_is_imported_to_the_bottom(tmp_path: Path, petabatch: Command) -> None:
     """What is wrong with one file is said, and does not end the others; files in Lua are named."""
     below = tmp_path / "project" / "a" / "b"

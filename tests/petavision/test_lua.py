@@ -104,7 +104,7 @@ def test_modules_are_found_beside_the_file_alone(tmp_path: Path) -> None:
     for name, message in (
         ("absent", "the module absent cannot be read"),
         ("../outside", "is no name of a module"),
-        ("linked", "is elsewhere"),
+        ("linked", "is outside the root folder"),
         ("wrong", "wrong.lua:1: "),
         ("os", "the module os cannot be read"),
     ):
@@ -228,7 +228,9 @@ def test_files_are_executed_below_the_root_alone(tmp_path: Path) -> None:
     assert tomllib.loads(found.text)["layers"]["Ones"]["shape"] == [8, 8, 11]
     assert "the file sizes.lua cannot be read" in failure(inside, 'dofile("sizes.lua")')
     for path in ("../../outside.lua", str(tmp_path / "outside.lua"), "/etc/passwd", "../sizes.lua"):
-        assert "is elsewhere: --root FOLDER" in failure(inside, f'dofile("{path}")')
+        assert "is outside the root folder" in failure(inside, f'dofile("{path}")')
+    (inside / "loop.lua").symlink_to("loop.lua")
+    assert "the file loop.lua cannot be read: Too many levels" in failure(inside, 'dofile("loop.lua")')
     os.mkfifo(inside / "pipe.lua")
     assert "it is no regular file" in failure(inside, 'dofile("pipe.lua")')
     assert "it is no regular file" in failure(inside, 'require "pipe"')

@@ -65,6 +65,9 @@ def test_what_is_no_point_is_an_error_at_once(small: Path) -> None:
         petabatch.sweep(loaded)
     with pytest.raises(ArgumentError, match="the value has the wrong type"):
         petabatch.sweep(loaded, [0.2, 0.3])  # type: ignore[arg-type]
+    for key in ("wave", "threads"):
+        with pytest.raises(ArgumentError, match=f"{key}: .*\n.*\n    expected: a whole number of at least 1"):
+            petabatch.sweep(loaded, {KEY: [0.2]}, **{key: 0})  # type: ignore[arg-type]
     with pytest.raises(ParamsError, match="there is no layer V2"):
         petabatch.sweep(loaded, {"layers.V2.threshold": [0.2]})
     with pytest.raises(ParamsError, match="different numbers of values"):

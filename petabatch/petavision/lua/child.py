@@ -99,7 +99,7 @@ def _reader(folder: Path, root: Path) -> Any:
             places = [place / path for place in (root, folder)[:: 1 if is_path else -1]]
             file = next((place for place in places if place.exists()), places[0])
             if not Path(os.path.realpath(file)).is_relative_to(root.resolve()):  # also of loops of links
-                return None, _bytes(f"{file} is elsewhere: --root FOLDER is what is read")
+                return None, _bytes(f"{file} is outside the root folder {root}, which --root sets")
             if file.exists() and not file.is_file():
                 return None, _bytes(f"{what} cannot be read: it is no regular file: {file}")
             return file.read_bytes().decode("latin-1"), None
