@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import astuple, dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,8 @@ from petabatch.storage.lost import put_aside
 KIND = "points"
 VALUES, FAILED = "values", "failed"
 """Fields of a row: the values of the point, and the step at which it failed, -1 if it did not."""
+COMMITS = "commits"
+"""Dataset with the number of points of each commit."""
 _FAN = 32
 """Files of similar size that are merged: each value is copied about log32(commits) times, and of 10^5 commits
 some 130 files are left."""
@@ -136,20 +138,23 @@ class PointsFile:
     """The step at which each failed, -1 if it did not, `[points]`."""
     why: Mapping[int, str]
     """Why points failed, by their number in the file."""
+    commits: np.ndarray
+    """How many points each commit had."""
 
     def recorded(self, path: str, points: np.ndarray) -> np.ndarray:
-        """Return what points, by ascending number in the file, recorded, `[points, times, batch, ...]`."""
-        with opened(self.path, KIND) as file:
-            dataset = file[f"recorded/{path}"]
-            if len(points) == len(dataset):
-                return np.asarray(dataset[()])
-            first, last = int(points[0]), int(points[-1]) + 1
-            return np.asarray(dataset[first:last][points - first])
+        """Return what points, by ascending number in the file, recorded, `[points, times, batch, ...]`.
+
+        The same one may be asked for twice.
+        """
+        first, last = int(points[0]), int(points[-1]) + 1
+        with self._opened() as (file, begin):
+            found = np.asarray(file[f"recorded/{path}"][begin + first : begin + last])
+        return found if np.array_equal(points, np.arange(first, last)) else found[points - first]
 
     @property
     def common(self) -> dict[str, np.ndarray]:
         """What was recorded once for all points, by path; the first file of each process has it."""
-        with opened(self.path, KIND) as file:
+        with self._opened() as (file, _):
             found: dict[str, np.ndarray] = {}
             if "common" in file:
                 file["common"].visititems(
@@ -158,6 +163,26 @@ class PointsFile:
                     )
                 )
             return found
+
+    @contextmanager
+    def _opened(self) -> Iterator[tuple[Any, int]]:
+        """Open the file, or the one that it was merged into since it was read; yield its first point there.
+
+        Raises DamagedError.
+        """
+        folder, mine = self.path.parent, Name.parse(self.path.name)
+        assert mine is not None
+        name: Name | None = mine
+        with ExitStack() as stack:
+            while True:
+                try:
+                    file = stack.enter_context(opened(folder / str(name), KIND))
+                    break
+                except DamagedError:
+                    merged = (one for one in names_of(folder.parent) if one.supersedes(mine))
+                    if (folder / str(name)).exists() or (name := next(merged, None)) is None:
+                        raise
+            yield file, int(file[COMMITS][: mine.first - name.first].sum())
 
 
 class PointsFiles:
@@ -190,8 +215,22 @@ class PointsFiles:
 def names_of(root: Path) -> list[Name]:
     """Return the names of the files of points in a run directory, but for superseded ones, in order."""
     found = (Name.parse(path.name) for path in (root / POINTS).glob("*.h5"))
-    names = sorted((one for one in found if one is not None), key=astuple)
-    return [one for one in names if not any(other.supersedes(one) for other in names)]
+    return _latest(one for one in found if one is not None)
+
+
+def _latest(names: Iterable[Name]) -> list[Name]:
+    """Return names, but for superseded ones, in order."""
+    kept: list[Name] = []
+    for one in sorted(names, key=lambda one: (one.chunk, one.chunks, one.attempt, one.first, -one.last)):
+        if not kept or not kept[-1].supersedes(one):  # the widest comes first
+            kept.append(one)
+    return kept
+
+
+def expected_names(root: Path, named: Iterable[str]) -> list[Name]:
+    """Return the names of the files of points, and of those `named` of which no file has the commits."""
+    known = (Name.parse(name) for name in named)
+    return _latest({*names_of(root), *(one for one in known if one is not None)})
 
 
 def new_name(root: Path, chunk: int, chunks: int) -> Name:
@@ -205,10 +244,13 @@ def new_name(root: Path, chunk: int, chunks: int) -> Name:
     return Name(chunk, chunks, max(taken, default=0) + 1, 0, 0)
 
 
-def read(directory: RunDirectory, name: Name) -> PointsFile:
-    """Return what a file holds; raises DamagedError if it is not what was written, FormatError for others."""
+def read(directory: RunDirectory, name: Name, contents: bool = True) -> PointsFile:
+    """Return what a file holds; raises DamagedError if it is not what was written, FormatError for others.
+
+    Without `contents`, what the points recorded is not verified.
+    """
     path = directory.path / POINTS / str(name)
-    seal.verify(directory.path, f"{POINTS}/{name}")
+    seal.verify(directory.path, f"{POINTS}/{name}", contents)
     with opened(path, KIND) as file:
         refuse_references(file)
         if file.attrs["name"] != str(name):  # which a seal does not cover
@@ -216,7 +258,8 @@ def read(directory: RunDirectory, name: Name) -> PointsFile:
         about = json.loads(file.attrs["about"])
         why = {int(number): str(text) for number, text in about["why"].items()}
         layout = Layout.of(about["layout"])
-        return PointsFile(path, layout, about["software"], file[VALUES][()], file[FAILED][()], why)
+        values, failed, commits = (file[field][()] for field in (VALUES, FAILED, COMMITS))
+        return PointsFile(path, layout, about["software"], values, failed, why, commits)
 
 
 def lose_damaged(directory: RunDirectory) -> list[str]:
@@ -254,6 +297,7 @@ class PointsWriter:
         with self._new(self._next, failures) as (file, check):
             for field in (VALUES, FAILED):
                 file[field] = rows[field]
+            file[COMMITS] = [len(rows)]
             for path in self._layout.recorded:
                 _dataset(file, path, self._layout, len(rows))[...] = rows[path]
                 check()
@@ -292,6 +336,7 @@ class PointsWriter:
         with self._new(merged, why) as (file, check):
             for field in (VALUES, FAILED):
                 file[field] = np.concatenate([getattr(one, field) for one in files])
+            file[COMMITS] = np.concatenate([one.commits for one in files])
             for path in self._layout.recorded:
                 target = _dataset(file, path, self._layout, int(ends[-1]))
                 for begin, end, one in zip(begins, ends, files, strict=True):

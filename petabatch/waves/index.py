@@ -61,7 +61,8 @@ def write_index(
         "run_id": directory.run_id,
     }
     described = Description(streams, about, len(places) * batch, status, experiment.files)
-    replace(described, streams=(), batch=experiment.count * batch).save(directory)
+    names = (file.path.name for file in finished.files)
+    replace(described, streams=(), batch=experiment.count * batch).save(directory, names)
     steps = {path: np.asarray(steps, np.int64) for path, steps in layout.steps.items()}
 
     def values(group: Any, name: str, stream: Stream, length: int) -> Any:
