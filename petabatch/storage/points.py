@@ -172,16 +172,17 @@ class PointsFile:
         """
         folder, mine = self.path.parent, Name.parse(self.path.name)
         assert mine is not None
-        name: Name | None = mine
+        name = mine
         with ExitStack() as stack:
             while True:
                 try:
                     file = stack.enter_context(opened(folder / str(name), KIND))
                     break
                 except DamagedError:
-                    merged = (one for one in names_of(folder.parent) if one.supersedes(mine))
-                    if (folder / str(name)).exists() or (name := next(merged, None)) is None:
+                    merged = [one for one in names_of(folder.parent) if one.supersedes(mine)]
+                    if (folder / str(name)).exists() or not merged:
                         raise
+                    (name,) = merged
             yield file, int(file[COMMITS][: mine.first - name.first].sum())
 
 

@@ -418,7 +418,7 @@ def test_the_newest_segment_is_missed_with_any_other_file(stopped: Path) -> None
     [("run.json",), ("run.json", "run.h5"), ("run.json", "segment"), ("run.json", "run.h5", "segment")],
 )
 def test_of_a_run_of_two_segments_as_much_is_missed(small: Path, names: tuple[str, ...]) -> None:
-    """With one segment left and no index, it is one that was killed in its first flush, but for checkpoints."""
+    """With one segment left and no index, it is one killed in its first flush, but for checkpoints."""
     folder = alone(small, "out", "run.displays=2")
     *_, newest = sorted((folder / "parts").iterdir())
     for name in names:
