@@ -7,7 +7,9 @@ one has is superseded, since the process may have been killed before it removed 
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -18,13 +20,13 @@ from typing import Any
 import h5py
 import numpy as np
 
-from petabatch.errors import DamagedError
-from petabatch.storage import seal
+from petabatch.errors import DamagedError, StorageError
+from petabatch.storage import atomic, seal
 from petabatch.storage.atomic import new_hdf5
 from petabatch.storage.containment import refuse_references
 from petabatch.storage.damaged import opened
 from petabatch.storage.directory import RunDirectory
-from petabatch.storage.files import CHECKPOINTS, POINTS, POINTS_FILE
+from petabatch.storage.files import CHECKPOINTS, LOST, POINTS, POINTS_FILE
 from petabatch.storage.lost import put_aside
 
 KIND = "points"
@@ -275,6 +277,15 @@ def lose_damaged(directory: RunDirectory) -> list[str]:
     return lost
 
 
+def drop_lost(directory: RunDirectory) -> None:
+    """Remove what is left of files that were taken out of a run, since all points are finished again."""
+    for path in (directory.path / POINTS).glob(f"*{LOST}"):
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            raise StorageError(f"{path}: cannot be removed: {error.strerror}") from error
+
+
 class PointsWriter:
     """The files of a process, one for each commit of finished points."""
 
@@ -313,7 +324,7 @@ class PointsWriter:
     @contextmanager
     def _new(self, name: Name, why: Mapping[int, str]) -> Iterator[tuple[Any, Callable[[], None]]]:
         path = self._directory.path / POINTS / str(name)
-        with new_hdf5(path, run_id=self._directory.run_id) as (file, check):
+        with new_hdf5(path, _rename, self._directory.run_id) as (file, check):
             file.attrs["kind"], file.attrs["name"] = KIND, str(name)
             about = {"layout": self._layout.table, "software": dict(self._software), "why": dict(why)}
             file.attrs["about"] = json.dumps(about)
@@ -348,6 +359,13 @@ class PointsWriter:
         for old in few:
             (self._directory.path / POINTS / str(old)).unlink(missing_ok=True)
         self._written[-len(few) :] = [merged]
+
+
+def _rename(temporary: Path, path: Path) -> None:
+    """Give a file of points its name, unless another process of the same chunk and attempt has one."""
+    if path.exists():
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
+    atomic.replace(temporary, path)
 
 
 def _dataset(file: Any, path: str, layout: Layout, count: int) -> Any:

@@ -14,7 +14,7 @@ from petabatch.storage.atomic import new_hdf5
 from petabatch.storage.description import Description, Status
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.layout import lay_out
-from petabatch.storage.points import Layout
+from petabatch.storage.points import Layout, drop_lost
 from petabatch.variable import Coordinate, Stream
 from petabatch.waves.experiment import Experiment
 from petabatch.waves.finished import Finished
@@ -85,6 +85,8 @@ def write_index(
     with new_hdf5(directory.run_file, run_id=directory.run_id) as (file, _):
         row = _Row(0, experiment.base.length, steps)
         lay_out(file, [row], [], replace(described, coordinates=differing), values, times)
+    if status == "done":
+        drop_lost(directory)
     return time.monotonic() - began
 
 

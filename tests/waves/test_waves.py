@@ -298,6 +298,18 @@ def test_what_is_deleted_of_a_sweep_in_waves_is_noticed(small: Path, monkeypatch
     assert join(out).finished == 4
 
 
+def test_two_processes_with_one_name_do_not_replace_each_others_points(small: Path) -> None:
+    """Jobs of a chunk that begin at the same time, since one was started twice."""
+    swept(small, "waves", SWEEP, "sweep.wave=5").close()
+    directory = RunDirectory.open(small.parent / "waves")
+    (name,), (file,) = points.names_of(directory.path), points.PointsFiles(directory).read()
+    before = file.path.read_bytes()
+    writer = points.PointsWriter(directory, name, file.layout)
+    with pytest.raises(StorageError, match="File exists"):
+        writer.commit(np.zeros(1, file.layout.dtype), {})
+    assert file.path.read_bytes() == before
+
+
 def test_a_sweep_in_waves_is_pruned_of_nothing(small: Path) -> None:
     swept(small, "waves", SWEEP, "sweep.wave=2").close()
     assert prune(small.parent / "waves") == 0
@@ -361,9 +373,13 @@ def test_a_damaged_file_of_points_is_refused_and_repaired(
     assert petabatch("verify", out).returncode == 1
     repaired = petabatch("verify", "--repair", out)
     assert f"points/{path.name}" in repaired.stdout, repaired.stderr
-    assert petabatch("verify", out).returncode == 0
+    verified = petabatch("verify", out)
+    assert verified.returncode == 0
+    lost = f"{path}.lost\n                   `petabatch resume` makes its points again"
+    assert lost in verified.stdout
     run = simulation.resume(out, mpi=False, quiet=True)
     assert_same(recorded(run), whole)
+    assert "lost" not in verify(out, False)[0]  # any more
 
 
 def test_an_extended_sweep_computes_what_is_new(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
