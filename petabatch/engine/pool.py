@@ -65,7 +65,7 @@ class _Turn:
     def advance(self, stop: int) -> None:
         """Make the steps up to `stop`."""
         self._group.run(self.step, stop)
-        self._pool.progress += stop - self.step
+        self._pool.reached(stop - self.step)
         self.step = stop
 
 
@@ -75,8 +75,9 @@ class Pool:
     def __init__(self, engine: Engine, size: int) -> None:
         """Make slots of `size` slices; the engine has as many slices as all of them, in its initial state."""
         self._engine, self._stopping = engine, threading.Event()
-        self.plan, self.blocking_io, self.progress = engine.plan, engine.blocking_io, 0
-        """For hang detection; a count that a slot misses does not matter."""
+        self.plan, self.blocking_io = engine.plan, engine.blocking_io
+        self._steps, self._under_way = 0, dict[int, Group]()
+        """For hang detection: steps up to sync events, of which a slot may miss some; what slots advance."""
         self._shared: Sequence[Record] = ()
         self._slots = engine.backend.slots(size)
         self._size, self._group = size, engine.features.group
@@ -84,7 +85,17 @@ class Pool:
     @property
     def warming_up(self) -> bool:
         """Whether no slice has yet reached its first sync event."""
-        return self.progress == 0
+        return self._steps == 0
+
+    @property
+    def progress(self) -> int:
+        """A number that changes with the progress of any slice."""
+        lanes = [lane for group in tuple(self._under_way.values()) for lane in group.all]
+        return self._steps + sum(lane.reached for lane in lanes)
+
+    def reached(self, steps: int) -> None:
+        """Count steps of slices that have reached a sync event."""
+        self._steps += steps
 
     def run(
         self, waiting: Iterator[Sequence[int]], stopped: Callable[[], bool] = lambda: False
@@ -223,6 +234,7 @@ class Pool:
 
     def _together(self, slot: range, numbers: Sequence[int]) -> Made:
         engine, plan = self._engine, self._engine.plan
+        self._under_way.pop(slot.start, None)  # with its memory
         display = plan.graph.network.run.display
         images = {
             name: partial(engine.backend.first, name, reader.layer.item(1, display) == 0)
@@ -236,7 +248,7 @@ class Pool:
             Start(state, engine.features, tag=slot.start).fill_slices(images)
             lanes.append(engine.lane(here, slices, engine.lanes[place].stopwatch))
         engine.backend.seated()
-        group = Group(lanes)
+        self._under_way[slot.start] = group = Group(lanes)
         columns = [one.of(group.lanes) for one in engine.recorder.take(plan.length) if one.stream.batched]
         for one in columns:
             one.values[...] = 0

@@ -60,12 +60,12 @@ class Watch:
     """Hang detection of this process among the others of `comm`; nothing in a single process.
 
     A context manager, entered by all ranks, within which `on` says what is being done. Outside of `on`, the
-    process is `between`: it prepares, reads or writes, which may take the whole limit, or a program of the
-    user's has control, and nothing is known of it.
+    process prepares, reads or writes, which may take the whole limit, or a program of the user's has control,
+    and nothing is known of it.
     """
 
     def __init__(self, comm: Comm, limit: float, user: bool = False) -> None:
-        """`limit` in seconds is explained above; `user` says that the program is the user's between."""
+        """`limit` in seconds is explained above; `user` says whose the program is outside of `on`."""
         self._comm, self._limit, self._user = comm, limit, user
         self._worker: Worker | None = None
         self._made = 0
@@ -105,6 +105,17 @@ class Watch:
             self._made += worker.progress + 1
             self._worker = None
             self._beat()
+
+    @contextmanager
+    def off(self) -> Iterator[None]:
+        """Within `on`, watch nothing while the block runs, in which the user's program has control."""
+        worker, self._worker = self._worker, None
+        if self._ring is not None:
+            self._beat()
+        try:
+            yield
+        finally:
+            self._worker = worker
 
     def _beat(self) -> None:
         """Send the next heartbeat."""
@@ -157,7 +168,8 @@ class Monitor:
         self.silence = 0.0
         before, self._flags = self._flags, int(heartbeat[1])
         if heartbeat[0] != self._progress:
-            self._longest = max(self._longest, self.idle)
+            if self._progress != _DONE:
+                self._longest = max(self._longest, self.idle)
             self.idle = 0.0
         elif self._flags & _WAITING or (self._flags ^ before) & _BLOCKED:
             self.idle = 0.0

@@ -68,6 +68,8 @@ def _meaning(state: FileState, checkpoints: Sequence[int | None], running: bool)
         return f"the checkpoint of step {state.checkpoint} is lost; the recorded results are not affected"
     if state.name == RUN_FILE:
         return "can be made from the other files: petabatch verify --repair"
+    if state.name.startswith(f"{POINTS}/") and state.state == "lost":
+        return "`petabatch resume` makes its points again"
     if state.name.startswith(f"{POINTS}/"):
         return "`petabatch verify --repair` takes damaged points out, and `petabatch resume` makes them again"
     if state.name in _NEEDED or state.name.startswith(f"{DATA}/"):

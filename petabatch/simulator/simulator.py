@@ -344,7 +344,7 @@ class Simulator:
                     progress.update(step, self._latest("total"), self._latest("fraction"))
 
             def call(function: Callable[[Simulator], Any]) -> None:
-                with self._live.all_ranks_raise(), interrupts.at_once():
+                with self._live.all_ranks_raise(), self._watch.off(), interrupts.at_once():
                     function(self)
 
             driver = Driver(self._opened, At(always, report), Calls(self._callbacks, call))

@@ -34,7 +34,7 @@ class Description:
     coordinates: tuple[Coordinate, ...] = ()
 
     def save(self, directory: RunDirectory, segments: Iterable[str] = ()) -> None:
-        """Write it, with the names of the segments that there are; called on rank 0 only.
+        """Write it, with the names of the segments that there are, of steps or points; on rank 0 only.
 
         By these it is noticed, and told, which are missing, also where `run.h5` is lost with them.
         """

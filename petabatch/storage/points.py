@@ -7,29 +7,33 @@ one has is superseded, since the process may have been killed before it removed 
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import astuple, dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import h5py
 import numpy as np
 
-from petabatch.errors import DamagedError
-from petabatch.storage import seal
+from petabatch.errors import DamagedError, StorageError
+from petabatch.storage import atomic, seal
 from petabatch.storage.atomic import new_hdf5
 from petabatch.storage.containment import refuse_references
 from petabatch.storage.damaged import opened
 from petabatch.storage.directory import RunDirectory
-from petabatch.storage.files import CHECKPOINTS, POINTS, POINTS_FILE
+from petabatch.storage.files import CHECKPOINTS, LOST, POINTS, POINTS_FILE
 from petabatch.storage.lost import put_aside
 
 KIND = "points"
 VALUES, FAILED = "values", "failed"
 """Fields of a row: the values of the point, and the step at which it failed, -1 if it did not."""
+COMMITS = "commits"
+"""Dataset with the number of points of each commit."""
 _FAN = 32
 """Files of similar size that are merged: each value is copied about log32(commits) times, and of 10^5 commits
 some 130 files are left."""
@@ -136,20 +140,23 @@ class PointsFile:
     """The step at which each failed, -1 if it did not, `[points]`."""
     why: Mapping[int, str]
     """Why points failed, by their number in the file."""
+    commits: np.ndarray
+    """How many points each commit had."""
 
     def recorded(self, path: str, points: np.ndarray) -> np.ndarray:
-        """Return what points, by ascending number in the file, recorded, `[points, times, batch, ...]`."""
-        with opened(self.path, KIND) as file:
-            dataset = file[f"recorded/{path}"]
-            if len(points) == len(dataset):
-                return np.asarray(dataset[()])
-            first, last = int(points[0]), int(points[-1]) + 1
-            return np.asarray(dataset[first:last][points - first])
+        """Return what points, by ascending number in the file, recorded, `[points, times, batch, ...]`.
+
+        The same one may be asked for twice.
+        """
+        first, last = int(points[0]), int(points[-1]) + 1
+        with self._opened() as (file, begin):
+            found = np.asarray(file[f"recorded/{path}"][begin + first : begin + last])
+        return found if np.array_equal(points, np.arange(first, last)) else found[points - first]
 
     @property
     def common(self) -> dict[str, np.ndarray]:
         """What was recorded once for all points, by path; the first file of each process has it."""
-        with opened(self.path, KIND) as file:
+        with self._opened() as (file, _):
             found: dict[str, np.ndarray] = {}
             if "common" in file:
                 file["common"].visititems(
@@ -158,6 +165,27 @@ class PointsFile:
                     )
                 )
             return found
+
+    @contextmanager
+    def _opened(self) -> Iterator[tuple[Any, int]]:
+        """Open the file, or the one that it was merged into since it was read; yield its first point there.
+
+        Raises DamagedError.
+        """
+        folder, mine = self.path.parent, Name.parse(self.path.name)
+        assert mine is not None
+        name = mine
+        with ExitStack() as stack:
+            while True:
+                try:
+                    file = stack.enter_context(opened(folder / str(name), KIND))
+                    break
+                except DamagedError:
+                    merged = [one for one in names_of(folder.parent) if one.supersedes(mine)]
+                    if (folder / str(name)).exists() or not merged:
+                        raise
+                    (name,) = merged
+            yield file, int(file[COMMITS][: mine.first - name.first].sum())
 
 
 class PointsFiles:
@@ -190,8 +218,22 @@ class PointsFiles:
 def names_of(root: Path) -> list[Name]:
     """Return the names of the files of points in a run directory, but for superseded ones, in order."""
     found = (Name.parse(path.name) for path in (root / POINTS).glob("*.h5"))
-    names = sorted((one for one in found if one is not None), key=astuple)
-    return [one for one in names if not any(other.supersedes(one) for other in names)]
+    return _latest(one for one in found if one is not None)
+
+
+def _latest(names: Iterable[Name]) -> list[Name]:
+    """Return names, but for superseded ones, in order."""
+    kept: list[Name] = []
+    for one in sorted(names, key=lambda one: (one.chunk, one.chunks, one.attempt, one.first, -one.last)):
+        if not kept or not kept[-1].supersedes(one):  # the widest comes first
+            kept.append(one)
+    return kept
+
+
+def expected_names(root: Path, named: Iterable[str]) -> list[Name]:
+    """Return the names of the files of points, and of those `named` of which no file has the commits."""
+    known = (Name.parse(name) for name in named)
+    return _latest({*names_of(root), *(one for one in known if one is not None)})
 
 
 def new_name(root: Path, chunk: int, chunks: int) -> Name:
@@ -205,10 +247,13 @@ def new_name(root: Path, chunk: int, chunks: int) -> Name:
     return Name(chunk, chunks, max(taken, default=0) + 1, 0, 0)
 
 
-def read(directory: RunDirectory, name: Name) -> PointsFile:
-    """Return what a file holds; raises DamagedError if it is not what was written, FormatError for others."""
+def read(directory: RunDirectory, name: Name, contents: bool = True) -> PointsFile:
+    """Return what a file holds; raises DamagedError if it is not what was written, FormatError for others.
+
+    Without `contents`, what the points recorded is not verified.
+    """
     path = directory.path / POINTS / str(name)
-    seal.verify(directory.path, f"{POINTS}/{name}")
+    seal.verify(directory.path, f"{POINTS}/{name}", contents)
     with opened(path, KIND) as file:
         refuse_references(file)
         if file.attrs["name"] != str(name):  # which a seal does not cover
@@ -216,7 +261,8 @@ def read(directory: RunDirectory, name: Name) -> PointsFile:
         about = json.loads(file.attrs["about"])
         why = {int(number): str(text) for number, text in about["why"].items()}
         layout = Layout.of(about["layout"])
-        return PointsFile(path, layout, about["software"], file[VALUES][()], file[FAILED][()], why)
+        values, failed, commits = (file[field][()] for field in (VALUES, FAILED, COMMITS))
+        return PointsFile(path, layout, about["software"], values, failed, why, commits)
 
 
 def lose_damaged(directory: RunDirectory) -> list[str]:
@@ -229,6 +275,15 @@ def lose_damaged(directory: RunDirectory) -> list[str]:
             put_aside(directory.path / POINTS / str(name))
             lost.append(f"{POINTS}/{name}")
     return lost
+
+
+def drop_lost(directory: RunDirectory) -> None:
+    """Remove what is left of files that were taken out of a run, since all points are finished again."""
+    for path in (directory.path / POINTS).glob(f"*{LOST}"):
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            raise StorageError(f"{path}: cannot be removed: {error.strerror}") from error
 
 
 class PointsWriter:
@@ -254,6 +309,7 @@ class PointsWriter:
         with self._new(self._next, failures) as (file, check):
             for field in (VALUES, FAILED):
                 file[field] = rows[field]
+            file[COMMITS] = [len(rows)]
             for path in self._layout.recorded:
                 _dataset(file, path, self._layout, len(rows))[...] = rows[path]
                 check()
@@ -268,7 +324,7 @@ class PointsWriter:
     @contextmanager
     def _new(self, name: Name, why: Mapping[int, str]) -> Iterator[tuple[Any, Callable[[], None]]]:
         path = self._directory.path / POINTS / str(name)
-        with new_hdf5(path, run_id=self._directory.run_id) as (file, check):
+        with new_hdf5(path, _rename, self._directory.run_id) as (file, check):
             file.attrs["kind"], file.attrs["name"] = KIND, str(name)
             about = {"layout": self._layout.table, "software": dict(self._software), "why": dict(why)}
             file.attrs["about"] = json.dumps(about)
@@ -292,6 +348,7 @@ class PointsWriter:
         with self._new(merged, why) as (file, check):
             for field in (VALUES, FAILED):
                 file[field] = np.concatenate([getattr(one, field) for one in files])
+            file[COMMITS] = np.concatenate([one.commits for one in files])
             for path in self._layout.recorded:
                 target = _dataset(file, path, self._layout, int(ends[-1]))
                 for begin, end, one in zip(begins, ends, files, strict=True):
@@ -302,6 +359,13 @@ class PointsWriter:
         for old in few:
             (self._directory.path / POINTS / str(old)).unlink(missing_ok=True)
         self._written[-len(few) :] = [merged]
+
+
+def _rename(temporary: Path, path: Path) -> None:
+    """Give a file of points its name, unless another process of the same chunk and attempt has one."""
+    if path.exists():
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
+    atomic.replace(temporary, path)
 
 
 def _dataset(file: Any, path: str, layout: Layout, count: int) -> Any:

@@ -28,7 +28,8 @@ def prune(folder: str | os.PathLike[str]) -> int:
                 f"{directory.path}: the checkpoints of a run can be removed when it is done\n"
                 f"    found:    a run that is {status}\n    hint:     petabatch resume {directory.path}"
             )
-        verify_rows(directory, described.batch, indexed_steps(directory)[0])
+        if not directory.in_waves:  # which has no segments of steps
+            verify_rows(directory, described.batch, indexed_steps(directory)[0])
         _refuse_recoverable(directory)
         freed = sum(file.stat().st_size for file in directory.checkpoints.iterdir())
         drop_checkpoints(directory)

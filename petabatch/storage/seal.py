@@ -14,6 +14,7 @@ import secrets
 import zlib
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -94,8 +95,15 @@ def recorded_run_id(root: Path) -> str | None:
     """Return the identity of the run in a directory, by the first of these that is whole; None without."""
     for name in (RESOLVED, INPUTS, DESCRIPTION):
         with suppress(OSError, DamagedError):
-            return _verify_json(root / name)
+            about = (root / name).stat()
+            return _run_id(root / name, about.st_ino, about.st_mtime_ns, about.st_size)
     return None
+
+
+@lru_cache(maxsize=16)
+def _run_id(path: Path, *about: int) -> str:
+    """Return the run of a JSON file, of which `about` tells that it is still the same: it may be large."""
+    return _verify_json(path)
 
 
 def verify(root: Path, name: str, contents: bool = True) -> None:

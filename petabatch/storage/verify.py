@@ -85,13 +85,14 @@ def file_states(directory: RunDirectory, limit: float = math.inf) -> Iterator[Fi
                 yield from state(f"{CHECKPOINTS}/{part.name}", check, step, needed_by=head)
     for path in waves_of(root):
         yield from state(f"{CHECKPOINTS}/{path.name}", partial(_check_wave, path))
-    for file in points.names_of(root):
-        yield from state(f"{POINTS}/{file}", partial(_check_points, directory, file))
+    described, there = root / DESCRIPTION, set(points.names_of(root))
+    for file in points.expected_names(root, segments_of(directory)):
+        check = partial(_check_points, directory, file)
+        yield from state(f"{POINTS}/{file}", check, needed_by=None if file in there else described)
     for path in sorted((root / POINTS).glob(f"*{LOST}")):
         yield FileState(f"{POINTS}/{path.name}", "lost")
     if directory.in_waves:
         return  # it has no segments of steps
-    described = root / DESCRIPTION
     for segment in expected_segments(directory):
         check = partial(check_segment, directory, segment)
         named = segment.name in segments_of(directory)
@@ -107,10 +108,13 @@ def _fixed_files(directory: RunDirectory) -> list[str]:
     given = [name for name in PARAMS if (directory.path / name).is_file()]
     segments = all_segments(directory)
     of_rank_0 = [segment for segment in segments if segment.lo <= 0]
-    # A run that was killed in its first flush has no index, and rank 0 has written one segment.
-    indexed = len(of_rank_0) > 1 or any(segment.merged for segment in of_rank_0) or _ended(directory)
-    written = [name for name in (DESCRIPTION, RUN_FILE) if indexed or (directory.path / name).exists()]
-    return [*given, *directory.initial_files(), *written]
+    # A run that was killed in its first flush has no index, and rank 0 has written one segment; the index
+    # is there before the first checkpoint of steps that it has made, and described before.
+    flushed = not directory.started_from_another and any(checkpoint_steps(directory))
+    merged = any(segment.merged for segment in of_rank_0)
+    indexed = flushed or merged or len(of_rank_0) > 1 or _ended(directory) or directory.run_file.exists()
+    described = indexed or (directory.path / DESCRIPTION).exists()
+    return [*given, *directory.initial_files(), *[DESCRIPTION] * described, *[RUN_FILE] * indexed]
 
 
 def _ended(directory: RunDirectory) -> bool:
@@ -161,7 +165,7 @@ def _check_wave(path: Path, contents: bool) -> None:
 
 
 def _check_points(directory: RunDirectory, name: points.Name, contents: bool) -> None:
-    points.read(directory, name)
+    points.read(directory, name, contents)
 
 
 def repair(directory: RunDirectory) -> list[tuple[str, str]]:

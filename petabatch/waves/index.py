@@ -14,7 +14,7 @@ from petabatch.storage.atomic import new_hdf5
 from petabatch.storage.description import Description, Status
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.layout import lay_out
-from petabatch.storage.points import Layout
+from petabatch.storage.points import Layout, drop_lost
 from petabatch.variable import Coordinate, Stream
 from petabatch.waves.experiment import Experiment
 from petabatch.waves.finished import Finished
@@ -61,7 +61,8 @@ def write_index(
         "run_id": directory.run_id,
     }
     described = Description(streams, about, len(places) * batch, status, experiment.files)
-    replace(described, streams=(), batch=experiment.count * batch).save(directory)
+    names = (file.path.name for file in finished.files)
+    replace(described, streams=(), batch=experiment.count * batch).save(directory, names)
     steps = {path: np.asarray(steps, np.int64) for path, steps in layout.steps.items()}
 
     def values(group: Any, name: str, stream: Stream, length: int) -> Any:
@@ -84,6 +85,8 @@ def write_index(
     with new_hdf5(directory.run_file, run_id=directory.run_id) as (file, _):
         row = _Row(0, experiment.base.length, steps)
         lay_out(file, [row], [], replace(described, coordinates=differing), values, times)
+    if status == "done":
+        drop_lost(directory)
     return time.monotonic() - began
 
 

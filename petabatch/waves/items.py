@@ -140,7 +140,8 @@ class Items(Experiment):
                 for made in pool.run((part.numbers.tolist() for part in waiting), stopped):
                     before, spent = spent, engine.times()
                     times = {name: now - before.get(name, 0.0) for name, now in spent.items()}
-                    yield replace(self._wave(made), times=times)
+                    with engine.blocking_io:  # they are written, while slots may wait for slices
+                        yield replace(self._wave(made), times=times)
         finally:
             engine.close()
 

@@ -114,25 +114,25 @@ class WavesSession:
         writer = PointsWriter(self.directory, self._name, self.plan.layout, self._software)
         index_due = -np.inf
         left = False
-        with (
-            self.team.watch,
-            PointsProgress(before, self.count, self.failed, self.plan.what, quiet) as progress,
-            _Committing(writer, checkpoints.remove) as committing,
-        ):
-            try:
-                for wave in self.plan.computed(queue, self.team, stopped, checkpoints):
-                    checkpoints.end()
-                    self.failed += len(wave.failures)
-                    self._spend(wave)
-                    progress.add(wave, queue.by_others)
-                    if committing.add(wave) and self._indexes and time.monotonic() > index_due:
-                        took = self.index("running")
-                        index_due = time.monotonic() + PAUSE * took
-            except Stopped:
-                left = True
-                counter.end()
+        with self.team.watch:
+            with (
+                PointsProgress(before, self.count, self.failed, self.plan.what, quiet) as progress,
+                _Committing(writer, checkpoints.remove) as committing,
+            ):
+                try:
+                    for wave in self.plan.computed(queue, self.team, stopped, checkpoints):
+                        checkpoints.end()
+                        self.failed += len(wave.failures)
+                        self._spend(wave)
+                        progress.add(wave, queue.by_others)
+                        if committing.add(wave) and self._indexes and time.monotonic() > index_due:
+                            took = self.index("running")
+                            index_due = time.monotonic() + PAUSE * took
+                except Stopped:
+                    left = True
+                    counter.end()
+            stopped_early = self.comm.any(left)  # a rank that waits for the last points watches another one
         counter.close()
-        stopped_early = self.comm.any(left)
         self.comm.barrier()
         if self._indexes:
             self.index("stopped" if stopped_early else "done")

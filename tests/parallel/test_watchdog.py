@@ -16,10 +16,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from petabatch import session
+from petabatch import Simulator, session
+from petabatch.engine import group, pool
+from petabatch.parallel import watchdog
+from petabatch.parallel.comm import Serial
+from petabatch.parallel.watchdog import _DONE as DONE
 from petabatch.parallel.watchdog import Monitor
 from petabatch.storage.checkpoint import latest_checkpoint
 from petabatch.storage.directory import RunDirectory
+from petabatch.waves import session as session_of_waves
 from support.commands import BIN, Command, alone
 from support.processes import (
     PATIENCE,
@@ -185,6 +190,99 @@ def test_ranks_are_watched_before_one_compiles_what_others_wait_for(
         monkeypatch.setattr(session, name, noted(name))
     alone(small, "out", "run.displays=1")
     assert entered == ["Watch", "Progress"]
+
+
+class Beats:
+    """A ring of one rank, which keeps what it sends."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[int, int]] = []
+
+    def send(self, message: np.ndarray) -> None:
+        self.sent.append((int(message[0]), int(message[1])))
+
+    def receive(self) -> None:
+        """Nothing comes."""
+
+
+@pytest.fixture
+def beats(monkeypatch: pytest.MonkeyPatch) -> Beats:
+    """What a single process sends, which is watched as a rank is."""
+    beats = Beats()
+    monkeypatch.setattr(Serial, "ring", lambda self: beats)
+    return beats
+
+
+def test_a_callback_may_take_its_time(small: Path, beats: Beats) -> None:
+    """Nothing is known of what a user's function does: it may draw, or ask."""
+    seen: list[tuple[int, int]] = []
+    with Simulator(small, mpi=False) as sim:
+        sim.callback(lambda _: seen.append(beats.sent[-1]), every=[2])
+        sim.step(3)
+        assert seen == [(DONE, 0)]
+        assert max(beats.sent) > (0, 0)
+        assert beats.sent[-1] == (DONE, 0)
+
+
+def test_a_rank_that_has_no_more_points_watches_another_until_all_have_none(
+    small: Path, beats: Beats, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+    leave, meet = watchdog.Watch.__exit__, Serial.any
+    monkeypatch.setattr(watchdog.Watch, "__exit__", lambda *about: (done.append("leaves"), leave(*about))[1])
+    monkeypatch.setattr(Serial, "any", lambda *about: (done.append("meets"), meet(*about))[1])
+    alone(small, "out", *FROZEN[1::2], "sweep.run.seed=[1, 2]", "sweep.wave=1")
+    assert done[-2:] == ["meets", "leaves"]
+
+
+def test_slices_of_a_pool_may_be_written_for_long(
+    small: Path, beats: Beats, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[tuple[int, int]] = []
+    commit = session_of_waves.PointsWriter.commit
+
+    def committed(*about: Any) -> None:
+        seen.append(beats.sent[-1])
+        commit(*about)
+
+    monkeypatch.setattr(session_of_waves, "_COMMIT", 0.0)
+    monkeypatch.setattr(session_of_waves.PointsWriter, "commit", committed)
+    alone(small, "out", *FROZEN[1::2], "run.pool=true")
+    assert seen
+    assert all(flags & 2 for _, flags in seen)
+
+
+def test_a_slice_of_a_pool_makes_progress_between_sync_events(
+    small: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pools: list[pool.Pool] = []
+    seen: list[int] = []
+    make, begin = group.Group._make, pool.Pool.__init__
+
+    def begun(self: pool.Pool, *about: Any) -> None:
+        pools.append(self)
+        begin(self, *about)
+
+    def made(*about: Any) -> int:
+        found = make(*about)
+        seen.append(pools[0].progress)
+        return found
+
+    monkeypatch.setattr(pool.Pool, "__init__", begun)
+    monkeypatch.setattr(group.Group, "_make", made)
+    alone(small, "out", FROZEN[1], "run.batch=1", "run.displays=1", "run.pool=true")
+    assert seen[-1] == 10  # of ten steps to the first sync event, which is not yet counted
+
+
+def test_the_time_in_which_a_rank_was_not_watched_is_no_measure_of_its_steps() -> None:
+    monitor = Monitor(200)
+    monitor.note(0.1, np.array([1, 0, 1]))
+    for _ in range(1000):
+        monitor.note(1.0, np.array([DONE, 0, 1]))
+    assert not monitor.stuck
+    for _ in range(12):
+        monitor.note(1.0, np.array([2, 0, 1]))
+    assert monitor.stuck
 
 
 STALLING = """

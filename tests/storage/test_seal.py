@@ -89,6 +89,24 @@ def test_a_sealed_file_of_another_run_is_damaged(tmp_path: Path, run_id: str, pa
                 seal.verify(tmp_path, "x.h5", contents)
 
 
+def test_params_are_read_once_to_know_of_which_run_files_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They may list a hundred thousand points."""
+    sealed(tmp_path)
+    path, read = tmp_path / "params.json", list[Path]()
+    path.write_text(seal.sealed_json({}, RUN))
+    verify_json = seal._verify_json
+    monkeypatch.setattr(seal, "_verify_json", lambda one: (read.append(one), verify_json(one))[1])
+    for _ in range(3):
+        seal.verify(tmp_path, "x.h5")
+    assert read == [path]
+    path.unlink()
+    path.write_text(seal.sealed_json({"a": 1}, OTHER))
+    with pytest.raises(DamagedError, match="it belongs to another run"):
+        seal.verify(tmp_path, "x.h5")
+
+
 def test_json_is_sealed_by_a_key(tmp_path: Path) -> None:
     table = {"batch": 3, "rates": [0.1, 1e-300], "name": "\u00e9"}
     path = tmp_path / "run.json"

@@ -24,7 +24,7 @@ from petabatch.storage.prune import prune
 from petabatch.storage.seal import verify
 from petabatch.storage.verify import file_states
 from support import damage_pairs
-from support.commands import Command, contents
+from support.commands import Command, alone, contents
 from support.damage import KINDS, PAIR, campaign, flip, resume, segment
 
 
@@ -411,6 +411,21 @@ def test_the_newest_segment_is_missed_with_any_other_file(stopped: Path) -> None
         (stopped / other).write_bytes(content)
     newest.write_bytes(kept)
     assert integrity.verify(stopped, repairing=False)[1]
+
+
+@pytest.mark.parametrize(
+    "names",
+    [("run.json",), ("run.json", "run.h5"), ("run.json", "segment"), ("run.json", "run.h5", "segment")],
+)
+def test_of_a_run_of_two_segments_as_much_is_missed(small: Path, names: tuple[str, ...]) -> None:
+    """With one segment left and no index, it is one killed in its first flush, but for checkpoints."""
+    folder = alone(small, "out", "run.displays=2")
+    *_, newest = sorted((folder / "parts").iterdir())
+    for name in names:
+        (newest if name == "segment" else folder / name).unlink()
+    text, whole = integrity.verify(folder, repairing=False)
+    assert not whole
+    assert f"{folder / 'run.json'}: this file is missing" in text
 
 
 def test_flipped_bits_in_the_values_of_a_merged_file_are_an_error(stopped: Path) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import errno
 import os
 import signal
+import time
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import Any
@@ -23,13 +25,15 @@ from petabatch.errors import (
     StorageError,
 )
 from petabatch.report.information import describe
+from petabatch.report.integrity import verify
 from petabatch.storage import points, provenance
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.merge import merge
+from petabatch.storage.prune import prune
 from petabatch.waves import plan, session
 from petabatch.waves.chunk import Chunk
 from petabatch.waves.finished import Points
-from petabatch.waves.run import join, run_chunk
+from petabatch.waves.run import join, repair, run_chunk
 from support.commands import Command, alone, write_small
 
 FROZEN = ("connections.dictionary.learn.every='never'", "run.displays=2")
@@ -228,6 +232,89 @@ def test_many_commits_are_merged_and_a_kill_meanwhile_repeats_no_point(
     assert_same(recorded(results.open(out)), whole)
 
 
+def test_points_of_a_file_that_is_merged_while_it_is_read_are_found(
+    small: Path, whole: dict[str, np.ndarray], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another rank, or a job, merges its files between the names and what the points recorded."""
+    monkeypatch.setattr(session, "_COMMIT", 0.0)
+    monkeypatch.setattr(points, "_FAN", 4)
+    swept(small, "waves", SWEEP, "sweep.wave=1").close()
+    out = small.parent / "waves"
+    merged, last = points.names_of(out)
+    monkeypatch.setattr(points, "_FAN", 100)
+    simulation.run(simulation.read(small, [*FROZEN, SWEEP, "sweep.wave=1"]), out, force=True, mpi=False)
+    directory = RunDirectory.open(out)
+    few, layout = points.names_of(out), points.PointsFiles(directory).read()[0].layout
+    read = points.PointsFiles.read
+
+    def merging(files: points.PointsFiles) -> list[points.PointsFile]:
+        found = read(files)
+        writer = points.PointsWriter(directory, few[-1], layout)
+        writer._written = list(few[:4])
+        writer._merge(few[:4])
+        return found
+
+    with monkeypatch.context() as patched:
+        patched.setattr(points.PointsFiles, "read", merging)
+        assert join(out).finished == 5
+    assert [str(name)[9:] for name in points.names_of(out)] == [str(merged)[9:], str(last)[9:]]
+    assert_same(recorded(results.open(out)), whole)
+
+
+def test_points_of_the_same_values_have_the_same_records(small: Path) -> None:
+    """As many of them as a file has points are not all of its points."""
+    swept(small, "waves", f"sweep.{KEY}=[0.2, 0.3]", "sweep.wave=2").close()
+    with swept(small, "waves", f"sweep.{KEY}=[0.2, 0.2]", "sweep.wave=2", extend=True) as run:
+        first, second = np.split(run["layers/V1/A"][...], 2, axis=1)
+        assert np.array_equal(first, second)
+
+
+def test_ten_thousand_files_of_points_are_listed_at_once(tmp_path: Path) -> None:
+    (tmp_path / "points").mkdir()
+    names = [points.Name(chunk, 1000, 1, first, first) for chunk in range(1, 1001) for first in range(10)]
+    for name in (*names, replace(names[0], last=8)):
+        (tmp_path / "points" / str(name)).touch()
+    began = time.process_time()
+    assert points.names_of(tmp_path) == [replace(names[0], last=8), *names[9:]]
+    assert time.process_time() - began < 5
+
+
+def test_what_is_deleted_of_a_sweep_in_waves_is_noticed(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "_COMMIT", 0.0)
+    swept(small, "waves", SWEEP, "sweep.wave=2").close()
+    out = small.parent / "waves"
+    assert verify(out, False)[1]
+    last = out / "points" / str(points.names_of(out)[-1])
+    for one in (last, out / "run.json", out / "run.h5"):
+        content = one.read_bytes()
+        one.unlink()
+        text, is_whole = verify(out, False)
+        assert not is_whole
+        assert f"{one}: this file is missing" in text
+        one.write_bytes(content)
+    last.unlink()
+    repair(RunDirectory.open(out))
+    assert verify(out, False)[1]
+    assert join(out).finished == 4
+
+
+def test_two_processes_with_one_name_do_not_replace_each_others_points(small: Path) -> None:
+    """Jobs of a chunk that begin at the same time, since one was started twice."""
+    swept(small, "waves", SWEEP, "sweep.wave=5").close()
+    directory = RunDirectory.open(small.parent / "waves")
+    (name,), (file,) = points.names_of(directory.path), points.PointsFiles(directory).read()
+    before = file.path.read_bytes()
+    writer = points.PointsWriter(directory, name, file.layout)
+    with pytest.raises(StorageError, match="File exists"):
+        writer.commit(np.zeros(1, file.layout.dtype), {})
+    assert file.path.read_bytes() == before
+
+
+def test_a_sweep_in_waves_is_pruned_of_nothing(small: Path) -> None:
+    swept(small, "waves", SWEEP, "sweep.wave=2").close()
+    assert prune(small.parent / "waves") == 0
+
+
 def test_a_file_of_points_under_another_name_is_damaged(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session, "_COMMIT", 0.0)
     swept(small, "waves", SWEEP, "sweep.wave=2").close()
@@ -286,9 +373,13 @@ def test_a_damaged_file_of_points_is_refused_and_repaired(
     assert petabatch("verify", out).returncode == 1
     repaired = petabatch("verify", "--repair", out)
     assert f"points/{path.name}" in repaired.stdout, repaired.stderr
-    assert petabatch("verify", out).returncode == 0
+    verified = petabatch("verify", out)
+    assert verified.returncode == 0
+    lost = f"{path}.lost\n                   `petabatch resume` makes its points again"
+    assert lost in verified.stdout
     run = simulation.resume(out, mpi=False, quiet=True)
     assert_same(recorded(run), whole)
+    assert "lost" not in verify(out, False)[0]  # any more
 
 
 def test_an_extended_sweep_computes_what_is_new(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
