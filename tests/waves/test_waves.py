@@ -310,6 +310,21 @@ def test_two_processes_with_one_name_do_not_replace_each_others_points(small: Pa
     assert file.path.read_bytes() == before
 
 
+def test_what_jobs_have_made_is_described_where_a_file_is_damaged(
+    small: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "_COMMIT", 0.0)
+    swept(small, "waves", SWEEP, "sweep.wave=2").close()
+    out = small.parent / "waves"
+    for name in ("run.json", "run.h5"):  # as before `join`
+        (out / name).unlink()
+    path = out / "points" / str(points.names_of(out)[0])
+    os.truncate(path, path.stat().st_size - 10)
+    page = describe(out)
+    assert "jobs have computed 3 points" in page
+    assert f"points/{path.name}: this file is damaged" in page
+
+
 def test_a_sweep_in_waves_is_pruned_of_nothing(small: Path) -> None:
     swept(small, "waves", SWEEP, "sweep.wave=2").close()
     assert prune(small.parent / "waves") == 0
