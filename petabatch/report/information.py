@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Collection, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from petabatch.storage.damaged import naming_damage
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.files import PARTS, RUN_FILE
 from petabatch.storage.gaps import steps_text
-from petabatch.storage.points import PointsFiles
+from petabatch.storage.points import names_of, read
 from petabatch.storage.verify import file_states
 from petabatch.storage.wave import waves_of
 
@@ -88,8 +89,12 @@ def _unjoined(directory: RunDirectory) -> str:
 
 
 def _rows(directory: RunDirectory) -> int:
-    """Return how many finished points the files of a sweep have."""
-    return sum(len(one.values) for one in PointsFiles(directory).read())
+    """Return how many finished points the files of a sweep have, as far as they can be read."""
+    rows = 0
+    for name in names_of(directory.path):
+        with suppress(StorageError):  # it is told as damaged, or was merged meanwhile
+            rows += len(read(directory, name, contents=False).values)
+    return rows
 
 
 def _unindexed(run: results.Results, directory: RunDirectory) -> Iterator[str]:

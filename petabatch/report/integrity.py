@@ -40,14 +40,14 @@ def verify(path: Path, repairing: bool) -> tuple[str, bool]:
     for state in (*damaged, *lost):
         lines += [
             f"{state.state:18} {state.problem or directory.path / state.name}",
-            f"                   {_meaning(state, sorted(whole), running)}",
+            f"                   {_meaning(state, sorted(whole), running, directory.in_waves)}",
         ]
     steps = ", ".join(str(step) for step in sorted(whole))
     lines.append(f"whole checkpoints  {f'at steps {steps}' if steps else 'none'}")
     return "\n".join(lines), repaired and not damaged
 
 
-def _meaning(state: FileState, checkpoints: Sequence[int | None], running: bool) -> str:
+def _meaning(state: FileState, checkpoints: Sequence[int | None], running: bool, in_waves: bool) -> str:
     """Return what is lost with a damaged file, or how to get it back."""
     steps = [step for step in checkpoints if step is not None]
     if state.segment is not None:
@@ -66,7 +66,7 @@ def _meaning(state: FileState, checkpoints: Sequence[int | None], running: bool)
         return f"steps {first} to {last} of {slices}: {remedy}"
     if state.checkpoint is not None:
         return f"the checkpoint of step {state.checkpoint} is lost; the recorded results are not affected"
-    if state.name == RUN_FILE:
+    if state.name == RUN_FILE or (in_waves and state.name == DESCRIPTION):
         return "can be made from the other files: petabatch verify --repair"
     if state.name.startswith(f"{POINTS}/") and state.state == "lost":
         return "`petabatch resume` makes its points again"

@@ -60,8 +60,8 @@ class Opened:
 
     @property
     def progress(self) -> int:
-        """A number that grows with the progress of any slice."""
-        return self.running.engine.progress
+        """A number that grows with the progress of any slice, and of an evaluation."""
+        return self.running.progress
 
     @property
     def warming_up(self) -> bool:

@@ -66,6 +66,11 @@ class Running:
         """The last step that was made."""
         return self.engine.step
 
+    @property
+    def progress(self) -> int:
+        """A number that grows with the progress of any slice, and of an evaluation."""
+        return self.engine.progress + (0 if self._evaluation is None else self._evaluation.progress)
+
     def next_sync(self) -> int:
         """Return the next step at whose end slices meet, or before which a live source is asked."""
         begin, sync = self._sync

@@ -48,7 +48,8 @@ def write_index(
     began = time.monotonic()
     layout, batch = experiment.layout, experiment.layout.batch
     places = np.flatnonzero(finished.found >= 0)
-    common = next((found for file in finished.files if (found := file.common)), {})
+    kept = finished.files if any(not table["batched"] for table in layout.streams) else ()
+    common = next((found for file in kept if (found := file.common)), {})
     known = (table for table in layout.streams if table["batched"] or table["path"] in common)
     streams = tuple(_stream(table, len(places) * batch) for table in known)
     failed = int(finished.failed.sum())

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from petabatch.assembly import assert_same_software, new_directory, reloaded
 from petabatch.engine.gpu.choose import require
-from petabatch.errors import AlreadyDone, Problem, RunDirectoryError
+from petabatch.errors import AlreadyDone, DamagedError, Problem, RunDirectoryError, StorageError
 from petabatch.logs import log, shown, to_file
 from petabatch.parallel.comm import Comm, Serial
 from petabatch.parallel.failure import shared_errors
@@ -19,7 +21,7 @@ from petabatch.stop_signals import StopFlag, watch
 from petabatch.storage.claim import Claim
 from petabatch.storage.description import Status, recorded_provenance
 from petabatch.storage.directory import RunDirectory
-from petabatch.storage.files import RESOLVED
+from petabatch.storage.files import DESCRIPTION, RESOLVED
 from petabatch.storage.inputs import compare, of_hosts
 from petabatch.storage.points import PointsFiles, lose_damaged
 from petabatch.waves.choose import experiment
@@ -188,12 +190,16 @@ def join(path: Path, objects: Sequence[object] = ()) -> Counts:
     directory = RunDirectory.open(path)
     if not directory.in_waves:
         raise RunDirectoryError(f"{directory.path}: this run was not made in waves, and has nothing to join")
+    return _join(directory, objects, recorded_provenance(directory) or {})
+
+
+def _join(directory: RunDirectory, objects: Sequence[object], before: Mapping[str, Any]) -> Counts:
+    """Write `run.h5` of a run whose provenance was that `before`."""
     directory.verify()
     loaded = reloaded(directory, False, objects)
     comm = Serial()
     plan = experiment(loaded, comm, asked=True)
     assert plan is not None
-    before = recorded_provenance(directory) or {}
     files = points_of(PointsFiles(directory), directory, plan)
     finished = Finished(files, plan.points(), plan.base_value)
     counts = finished.counts(plan.what)
@@ -203,7 +209,18 @@ def join(path: Path, objects: Sequence[object] = ()) -> Counts:
 
 
 def repair(directory: RunDirectory) -> list[tuple[str, str]]:
-    """Take damaged files of points out of a run, and rebuild `run.h5`; return what was done, and to what."""
+    """Take damaged files of points out of a run, and rebuild `run.h5`; return what was done, and to what.
+
+    A damaged `run.json` is rebuilt as well: from `run.h5`, or, where that is damaged, too, without the times.
+    """
     done = [("lost", name) for name in lose_damaged(directory)]
-    join(directory.path)
+    try:
+        before = recorded_provenance(directory) or {}
+    except DamagedError:
+        before = {}
+        with suppress(StorageError), open_results(directory.path) as run:
+            before = run.attributes
+        (directory.path / DESCRIPTION).unlink(missing_ok=True)
+        done.append(("rebuilt", DESCRIPTION))
+    _join(directory, (), before)
     return [*done, ("rebuilt", directory.run_file.name)]

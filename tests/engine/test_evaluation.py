@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from petabatch import in_memory, results
+from petabatch import Simulator, in_memory, results
 from petabatch.engine.driver import drive
 from petabatch.engine.engine import Engine
 from petabatch.engine.evaluation import Evaluation
@@ -66,6 +66,20 @@ def test_an_evaluation_has_the_bits_of_a_run_with_the_same_frozen_dictionary(eva
             with results.open(frozen) as again:
                 energy = again["probes/energy/total"][:]
             assert np.array_equal(found.at(display=display), energy.mean(axis=0))
+
+
+def test_an_evaluation_under_a_simulator_counts_as_progress(evaluated: Path) -> None:
+    """It may take longer than a rank that stands still is given."""
+    seen: list[int] = []
+    with Simulator(evaluated, mpi=False) as sim:
+        assert sim._live._evaluation is not None
+        advance = sim._live._evaluation._coder.advance
+        sim._live._evaluation._coder.advance = (  # type: ignore[method-assign]
+            lambda stop: (advance(stop), seen.append(sim._opened.progress))[0]  # type: ignore[func-returns-value]
+        )
+        sim.step(20)
+    assert seen == sorted(set(seen))
+    assert len(seen) > 1
 
 
 def test_evaluation_changes_no_bit_of_the_run(evaluated: Path, small: Path) -> None:

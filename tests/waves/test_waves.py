@@ -310,6 +310,44 @@ def test_two_processes_with_one_name_do_not_replace_each_others_points(small: Pa
     assert file.path.read_bytes() == before
 
 
+def test_what_jobs_have_made_is_described_where_a_file_is_damaged(
+    small: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "_COMMIT", 0.0)
+    swept(small, "waves", SWEEP, "sweep.wave=2").close()
+    out = small.parent / "waves"
+    for name in ("run.json", "run.h5"):  # as before `join`
+        (out / name).unlink()
+    path = out / "points" / str(points.names_of(out)[0])
+    os.truncate(path, path.stat().st_size - 10)
+    page = describe(out)
+    assert "jobs have computed 3 points" in page
+    assert f"points/{path.name}: this file is damaged" in page
+
+
+@pytest.mark.parametrize(("content", "index"), [(None, True), (b"{}", True), (b"{}", False)])
+def test_a_lost_description_of_a_sweep_in_waves_is_rebuilt(
+    small: Path, whole: dict[str, np.ndarray], content: bytes | None, index: bool
+) -> None:
+    """Without both it and the index, it is a sweep whose points are not joined yet."""
+    with swept(small, "waves", SWEEP, "sweep.wave=2") as run:
+        started = run.attributes["started"]
+    out = small.parent / "waves"
+    (out / "run.json").unlink()
+    if content is not None:
+        (out / "run.json").write_bytes(content)
+    if not index:
+        (out / "run.h5").unlink()
+    lines = verify(out, False)[0].splitlines()
+    at = next(n for n, line in enumerate(lines) if str(out / "run.json") in line)
+    assert "can be made from the other files: petabatch verify --repair" in lines[at + 1]
+    assert ("rebuilt", "run.json") in repair(RunDirectory.open(out))
+    assert verify(out, False)[1]
+    with results.open(out) as run:
+        assert not index or run.attributes["started"] == started
+        assert_same(recorded(run), whole)
+
+
 def test_a_sweep_in_waves_is_pruned_of_nothing(small: Path) -> None:
     swept(small, "waves", SWEEP, "sweep.wave=2").close()
     assert prune(small.parent / "waves") == 0
