@@ -60,7 +60,9 @@ def needed(plan: Plan, slices: int, threads: int) -> int:
         evaluation = schedule(with_numbers(plan.graph, held_out(network)))
         kept += needed(replace(evaluation, flush=evaluation.length), slices, threads)
     made, updated = _weights(plan, slices, threads)
-    return kept + _workers(plan, slices, threads) + max(made, updated + _records(plan, slices))
+    seen = _seen(plan, slices)  # of memory that is not touched before weights are made, and as large a copy
+    most = max(made - seen, seen, updated + _records(plan, slices))
+    return kept + _workers(plan, slices, threads) + most
 
 
 def _records(plan: Plan, slices: int) -> int:
@@ -158,6 +160,13 @@ def _weights(plan: Plan, slices: int, threads: int) -> tuple[int, int]:
             both, summed = (width * each * nbytes for nbytes in _SUMS)
             updates.append(min(threads, slices) * changed if own else max(both, summed + changed))
     return int(max(makes, default=0)), int(max(updates, default=0))
+
+
+def _seen(plan: Plan, slices: int) -> int:
+    """Return the bytes of weights as seen from the post layer, which are copied from those that are made."""
+    found = (plan.expected_variables.get(f"connections/{name}/patches") for name in plan.graph.weighted)
+    precision = plan.graph.network.run.precision
+    return sum(one.nbytes(precision) * (slices if one.per == "slice" else 1) for one in found if one)
 
 
 def _temporary(part: Part) -> float:
