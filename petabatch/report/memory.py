@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from petabatch.engine.image_sizes import nbytes_of_source, nbytes_while_read, queues
 from petabatch.engine.step_records import StepRecords
 from petabatch.errors import ResourceError
+from petabatch.learning.hebbian import Hebbian
 from petabatch.network.build import with_numbers
 from petabatch.network.capacity import LANE
 from petabatch.network.evaluation import held_out
@@ -19,6 +21,9 @@ from petabatch.network.plan import Plan, schedule
 from petabatch.parallel.comm import Comm
 from petabatch.parallel.host_memory import address_limit, host_limit, used
 from petabatch.sizes import counted, size_text
+from petabatch.spec.model import Part
+from petabatch.weights.normalisers import L2, L2Ball, Max, Sum, Unchanged
+from petabatch.weights.random import Constant, Gaussian, TruncatedNormal, Uniform
 
 _LATER = 85 << 20
 """Bytes that the process takes after the plan is made: numba, kernels, buffers; compiling takes more."""
@@ -29,6 +34,17 @@ _RESERVED = 400 << 20
 _STACK = 72 << 20
 """Bytes of address space that a thread reserves: its stack, and an arena of the allocator."""
 
+_TEMPORARY: Mapping[type[Part], float] = {
+    Constant: 8, Gaussian: 8, TruncatedNormal: 12, Unchanged: 0, L2: 8.1, L2Ball: 8.1, Max: 4.1, Sum: 4.1,
+}  # fmt: skip
+"""Bytes for each weight, of those that need fewer than most (measured)."""
+_MOST = 24.2
+"""Of all others."""
+_COUNTS = 5.4
+"""Of what a rule counts, for each number."""
+_SUMS = 25, 5.4
+"""For each weight, while products of all slices are summed up, and afterwards."""
+
 
 def needed(plan: Plan, slices: int, threads: int) -> int:
     """Return the bytes that a rank with `slices` slices allocates at its peak, in addition to its process."""
@@ -38,12 +54,15 @@ def needed(plan: Plan, slices: int, threads: int) -> int:
         v.nbytes(precision) * (slices if v.per == "slice" else 1) for v in plan.expected_variables.values()
     )
     ahead = sum(nbytes for _, nbytes in queues(plan, slices).values())
-    kept = state + _records(plan, slices) + slices * (_bound(plan) + _kept(plan) + LANE) + ahead
+    kept = state + slices * (_bound(plan) + _kept(plan) + LANE) + ahead
     kept += sum(nbytes_of_source(plan.graph, name) for name in plan.inputs) + nbytes_while_read(plan, slices)
     if network.evaluate is not None:  # an engine of its own
         evaluation = schedule(with_numbers(plan.graph, held_out(network)))
         kept += needed(replace(evaluation, flush=evaluation.length), slices, threads)
-    return kept + _workers(plan, slices, threads) + _weights(plan)
+    made, updated = _weights(plan, slices, threads)
+    seen = _seen(plan, slices)  # of memory that is not touched before weights are made, and as large a copy
+    most = max(made - seen, seen, updated + _records(plan, slices))
+    return kept + _workers(plan, slices, threads) + most
 
 
 def _records(plan: Plan, slices: int) -> int:
@@ -81,7 +100,8 @@ def _workers(plan: Plan, slices: int, threads: int) -> int:
     """Return the bytes of the scratch of all threads."""
     graph, precision = plan.graph, plan.graph.network.run.precision
     size = np.dtype(precision).itemsize
-    weights = sum(_kernel(plan, name) for name in graph.weighted)
+    # A program packs the weights that all positions share; others it reads where they are.
+    weights = sum(_kernel(plan, name) for name in graph.weighted if _shared(plan, name))
     layers = [math.prod(layer.shape) for layer in graph.network.layers.values()]
     if plan.method.stepper == "program":
         kinds, program = len({one.method.decision for one, _ in plan.of_slices}), plan.method.program
@@ -111,11 +131,51 @@ def _kernel(plan: Plan, name: str) -> int:
     return math.prod(plan.expected_variables[f"connections/{name}/weights"].shape)
 
 
-def _weights(plan: Plan) -> int:
-    """Return the bytes by which making and updating weights needs more than the state."""
-    patches = [24 * _kernel(plan, name) for name in plan.graph.weighted]
-    synapses = [16 * len(one.targets) for one in plan.graph.synapses.values()]
-    return max(patches + synapses, default=0)
+def _shared(plan: Plan, name: str) -> bool:
+    """Return whether all positions share the weights of a connection."""
+    link = plan.graph.wirings[name].link
+    return link is None or link.patches.shared
+
+
+def _weights(plan: Plan, slices: int, threads: int) -> tuple[int, int]:
+    """Return the bytes by which making weights, and updating them, needs more than the state.
+
+    Weights of each slice are drawn one after the other, and then normalised together; they are updated on all
+    threads. Products of all slices are summed up first.
+    """
+    makes = [16.0 * len(one.targets) for one in plan.graph.synapses.values()]
+    updates = list[float]()
+    width = np.dtype(plan.graph.network.run.precision).itemsize / 4
+    for name, owner in plan.graph.weighted.items():
+        own = plan.expected_variables[f"connections/{name}/weights"].per == "slice"
+        each, counts = _kernel(plan, name), plan.expected_variables.get(f"connections/{name}/counts")
+        normalised = 0.0 if owner.normalize is None else width * each * _temporary(owner.normalize)
+        makes.append(max(each * _temporary(owner.init), normalised * (slices if own else 1)))
+        if owner.learn is not None:
+            changed = width * each * _temporary(owner.learn)
+            changed += 0 if counts is None else width * _COUNTS * math.prod(counts.shape)
+            if owner.decorrelate or owner.revive is not None:
+                changed = max(changed, width * each * _MOST)
+            changed = max(changed, normalised)
+            both, summed = (width * each * nbytes for nbytes in _SUMS)
+            updates.append(min(threads, slices) * changed if own else max(both, summed + changed))
+    return int(max(makes, default=0)), int(max(updates, default=0))
+
+
+def _seen(plan: Plan, slices: int) -> int:
+    """Return the bytes of weights as seen from the post layer, which are copied from those that are made."""
+    found = (plan.expected_variables.get(f"connections/{name}/patches") for name in plan.graph.weighted)
+    precision = plan.graph.network.run.precision
+    return sum(one.nbytes(precision) * (slices if one.per == "slice" else 1) for one in found if one)
+
+
+def _temporary(part: Part) -> float:
+    """Return the bytes of temporary arrays for each weight, of those that make or change float32 weights."""
+    if isinstance(part, Uniform):
+        return 17 if part.sparsity or part.levels else 8
+    if isinstance(part, Hebbian):
+        return 8 + 4 * bool(part.momentum or part.decay or part.clip) + 4 * part.delayed
+    return next((nbytes for kind, nbytes in _TEMPORARY.items() if type(part) is kind), _MOST)
 
 
 def estimate(plan: Plan, slices: int, threads: int) -> int:
@@ -142,17 +202,20 @@ def refuse_shortage(plan: Plan, comm: Comm, slices: int, threads: int) -> None:
     if (problem := _beyond(plan, sum(there), slices, threads)) is not None:
         found, expected = problem
         network = plan.graph.network
-        hint = (
-            "lower run.batch, record less, use smaller layers, or distribute the slices over more machines "
-        )
+        hint = "one slice needs more than there is: record less, or use smaller layers"
+        if network.batch > 1 or network.run.batch > 1:
+            hint = (
+                "lower run.batch, record less, use smaller layers, or distribute the slices over more "
+                "machines with MPI"
+            )
         if network.sweep is not None:
             fit = _fitting(plan, len(there), threads) * comm.size // (len(there) * network.run.batch)
-            hint = f"sweep.wave = {max(1, fit)} makes the points in waves that fit, or {hint}"
+            hint = f"sweep.wave = {fit} makes the points in waves that fit, or {hint}" if fit else hint
         ranks = f" on {len(there)} ranks of {comm.hosts[comm.rank]}" if len(there) > 1 else ""
         raise ResourceError(
             f"this run needs more memory than there is; nothing was started\n"
             f"    found:    about {found}{ranks}\n    expected: at most {expected}\n"
-            f"    hint:     {hint}with MPI"
+            f"    hint:     {hint}"
         )
 
 

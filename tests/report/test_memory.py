@@ -6,26 +6,40 @@ import os
 import resource
 import subprocess
 import sys
+import tracemalloc
+from collections import deque
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from petabatch import simulation
+from petabatch.connections import Conv
 from petabatch.engine.engine import Engine
 from petabatch.engine.features import AllFeatures
+from petabatch.engine.lone_part import LonePart
 from petabatch.engine.steppers.program import Tabulated
 from petabatch.errors import ResourceError
+from petabatch.layers import LCA, Input
+from petabatch.learning.adam import Adam
+from petabatch.learning.hebbian import Hebbian
 from petabatch.main import main
 from petabatch.network.build import build
 from petabatch.network.evaluation import held_out
 from petabatch.network.plan import schedule
+from petabatch.network.sparse_coding import sparse_coding
 from petabatch.parallel import host_memory
 from petabatch.parallel.comm import Serial
 from petabatch.parallel.host_memory import Limit
 from petabatch.report import memory
-from petabatch.spec.network import Evaluate
+from petabatch.sources import ImageArray
+from petabatch.spec.network import Evaluate, Network, Run
 from petabatch.spec.schedule import Every
+from petabatch.weights import L2, Gaussian
+from petabatch.weights.normalisers import ContrastZeroMean
+from petabatch.weights.random import Uniform
 from support.lazy_codes import random_loops
 from support.networks import GivenImages, images, lca_network
 from support.processes import PATIENCE
@@ -84,6 +98,90 @@ def test_the_engine_of_an_evaluation_counts() -> None:
     of_coder = Engine(schedule(build(held_out(network.model_copy(update={"evaluate": held})))), Serial(), 1)
     state = sum(array.nbytes for array in of_coder.state.arrays.values())
     assert both - alone >= state
+
+
+_LEARN: dict[str, Any] = {
+    "fixed": {},
+    "hebbian": {"learn": Hebbian(rate=0.1, error="error"), "normalize": L2()},
+    "momentum": {"learn": Hebbian(rate=0.1, error="error", momentum=0.5, decay=0.1, clip=1.0)},
+    "adam": {"learn": Adam(rate=0.1, error="error")},
+    "contrast": {"normalize": ContrastZeroMean()},
+    "levels": {"init": Uniform(levels=3, sparsity=0.5)},
+}
+
+
+@pytest.mark.parametrize("mode", ["non_shared", "extra_non_shared"])
+@pytest.mark.parametrize("keys", _LEARN.values(), ids=_LEARN)
+def test_weights_of_each_position_take_what_is_estimated(keys: dict[str, Any], mode: str) -> None:
+    network = sparse_coding(
+        Input(shape=(40, 40, 3), source=ImageArray(data=np.ones((1, 40, 40, 3), np.float32))),
+        LCA(shape=(20, 20, 10), threshold=0.5),
+        Conv(pre="V1", post="recon", patch=(12, 12), mode=mode, **{"init": Gaussian(), **keys}),
+        run=Run(batch=2, display=2, displays=2),
+    )
+
+    def run() -> int:
+        part = LonePart(schedule(build(network)), Serial(), 1)
+        engine = part.engine()
+        engine.start()
+        for step in engine.run():
+            engine.recorder.take(step)
+            engine.flushed()
+        return memory.needed(engine.plan, 2, 1)
+
+    assert_near_the_peak(run)
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+def test_weights_seen_from_the_post_layer_take_what_is_estimated(batch: int) -> None:
+    network = Network(
+        run=Run(batch=batch, steps=2),
+        layers={
+            "image": Input(shape=(40, 40, 3), source=ImageArray(data=np.ones((1, 40, 40, 3), np.float32))),
+            "V1": LCA(shape=(20, 20, 10)),
+        },
+        connections={
+            "d": Conv(pre="image", post="V1", patch=(6, 6), mode="non_shared", init=Gaussian()),
+        },
+    )
+
+    def run() -> int:
+        engine = LonePart(schedule(build(network)), Serial(), 1).engine()
+        engine.start()
+        deque(engine.run(), 0)
+        return memory.needed(engine.plan, batch, 1)
+
+    seen = memory._seen(schedule(build(network)), batch)
+    assert seen > 0
+    assert_near_the_peak(run, seen, 0.97)  # and places of weights, which are few in larger networks
+
+
+def assert_near_the_peak(run: Callable[[], int], untouched: int = 0, least: float = 0.99) -> None:
+    """Assert that a run takes what it returns, but for memory that is `untouched` at its peak."""
+    estimated = run()  # kernels are loaded
+    tracemalloc.start()
+    run()
+    taken = tracemalloc.get_traced_memory()[1] - untouched
+    tracemalloc.stop()
+    assert least * taken < estimated < 1.1 * taken
+
+
+def test_the_hint_says_what_helps_one_slice_and_points_of_a_sweep(
+    small: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for limit, batch, hint in (
+        (0.5, 1, "one slice needs more than there is"),
+        (0.5, 3, "lower run.batch, record less, use smaller layers, or distribute"),
+    ):
+        plan = simulation.plan(simulation.read(small, [f"run.batch={batch}"]))
+        most = Limit(int(limit * memory.estimate(plan, batch, 1)), "a limit")
+        monkeypatch.setattr(memory, "host_limit", lambda most=most: most)
+        with pytest.raises(ResourceError, match=f"hint: +{hint}"):
+            memory.refuse_shortage(plan, Serial(), batch, 1)
+    small.write_text(f"{small.read_text()}\n[sweep]\nrun.seed = [1, 2]\n")
+    plan = simulation.plan(simulation.read(small, ["connections.dictionary.mode=shared"]))
+    with pytest.raises(ResourceError, match=r"hint: +lower run\.batch"):  # no wave of points fits
+        memory.refuse_shortage(plan, Serial(), plan.graph.network.batch, 1)
 
 
 @pytest.mark.parametrize("seed", range(3))
