@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -34,9 +35,18 @@ _RESERVED = 400 << 20
 _STACK = 72 << 20
 """Bytes of address space that a thread reserves: its stack, and an arena of the allocator."""
 
-_TEMPORARY: Mapping[type[Part], float] = {
-    Constant: 8, Gaussian: 8, TruncatedNormal: 12, Unchanged: 0, L2: 8.1, L2Ball: 8.1, Max: 4.1, Sum: 4.1,
-}  # fmt: skip
+_TEMPORARY: Mapping[type[Part], Callable[[Any], float]] = {
+    Constant: lambda one: 8,
+    Gaussian: lambda one: 8,
+    Hebbian: lambda one: 8 + 4 * bool(one.momentum or one.decay or one.clip) + 4 * one.delayed,
+    L2: lambda one: 8.1,
+    L2Ball: lambda one: 8.1,
+    Max: lambda one: 4.1,
+    Sum: lambda one: 4.1,
+    TruncatedNormal: lambda one: 12,
+    Unchanged: lambda one: 0,
+    Uniform: lambda one: 17 if one.sparsity or one.levels else 8,
+}
 """Bytes for each weight, of those that need fewer than most (measured)."""
 _MOST = 24.2
 """Of all others."""
@@ -171,11 +181,7 @@ def _seen(plan: Plan, slices: int) -> int:
 
 def _temporary(part: Part) -> float:
     """Return the bytes of temporary arrays for each weight, of those that make or change float32 weights."""
-    if isinstance(part, Uniform):
-        return 17 if part.sparsity or part.levels else 8
-    if isinstance(part, Hebbian):
-        return 8 + 4 * bool(part.momentum or part.decay or part.clip) + 4 * part.delayed
-    return next((nbytes for kind, nbytes in _TEMPORARY.items() if type(part) is kind), _MOST)
+    return _TEMPORARY.get(part.__class__, lambda one: _MOST)(part)
 
 
 def estimate(plan: Plan, slices: int, threads: int) -> int:

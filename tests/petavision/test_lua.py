@@ -286,7 +286,7 @@ def test_nothing_else_is_within_reach(tmp_path: Path) -> None:
         ("x = ", "net.lua:1: unexpected symbol near <eof>"),
         ("error({})", ""),
         ("error(string.rep('x', 1e7))", "xxx"),
-        ("require('PVModule').printConsole(3)", "net.lua:1: the network is a number, not a table"),
+        ("require('PVModule').printConsole(3)", "PVModule.lua:61: the network is a number, not a table"),
         ("require('PVModule').printConsole({[1] = {}})", "is no group of parameters"),
         ("require('PVModule').printConsole({A = {}})", "the group A has no groupType"),
         ("require('PVModule').printConsole({A = {groupType = 'X', 2}})", "this parameter has no name"),

