@@ -48,18 +48,17 @@ def test_a_simulator_is_stepped_read_written_and_saved() -> None:
 
 @pytest.mark.long
 def test_codes_of_images_are_those_of_the_cpu() -> None:
+    # Nearer to the optimum, rounding decides whether a step of FISTA is halved, and the two go different ways.
     rng = np.random.default_rng(0)
     images, dictionary = rng.normal(size=(5, 8, 8, 1)), rng.normal(size=(6, 4, 4, 1))
     mine, theirs = (
-        petabatch.encode(images, dictionary, 0.3, stride=2, gap=0.02, steps=300, device=device)
+        petabatch.encode(images, dictionary, 0.3, stride=2, gap=0.03, steps=300, device=device)
         for device in ("gpu", "cpu")
     )
     np.testing.assert_array_equal(mine.steps, theirs.steps)
     assert len(np.unique(mine.steps)) > 1
-    np.testing.assert_allclose(
-        mine.activity, theirs.activity, rtol=1e-3, atol=5e-3
-    )  # both have a gap of 0.02
-    np.testing.assert_allclose(mine.gap, theirs.gap, rtol=0.2)
+    np.testing.assert_allclose(mine.activity, theirs.activity, rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(mine.gap, theirs.gap, rtol=1e-2)
 
 
 def test_points_of_a_sweep_come_in_waves(small: Path) -> None:
