@@ -13,27 +13,15 @@ from typing import Protocol
 
 from petabatch.engine.engine import Engine
 from petabatch.parallel.blocking_io import BlockingIO
-from petabatch.parallel.watchdog import Watch
+from petabatch.parallel.watchdog import Watch, Worker
 
 
-class Driven(Protocol):
-    """What is advanced: an engine, or some slices in a slot of one."""
+class Driven(Worker, Protocol):
+    """What is advanced, and watched meanwhile: an engine, or some slices in a slot of one."""
 
     @property
     def step(self) -> int:
         """Number of steps made."""
-
-    @property
-    def blocking_io(self) -> BlockingIO:
-        """The blocking operations that it is inside of, for hang detection."""
-
-    @property
-    def progress(self) -> int:
-        """A number that grows with the progress of any slice, for hang detection."""
-
-    @property
-    def warming_up(self) -> bool:
-        """Whether it has not yet reached its first sync event."""
 
     def next_sync(self) -> int:
         """Return the next step at whose end slices meet."""

@@ -47,7 +47,7 @@ class Watch:
     def check(self, step: int, before: int | None = None) -> None:
         """Raise NonFiniteError unless all is finite after `step`, of activities that of the step.
 
-        The error says that it was in a step `before`, of which that is known.
+        `before` is an earlier step known to be finite, which the error names.
         """
         if not self.finite(step):
             arrays = {key: one.at(step) for key, one in self._histories.items()} | self._others

@@ -177,7 +177,7 @@ def files_shown(readers: Mapping[str, ImageReader]) -> dict[str, Sequence[tuple[
 
 
 def found(readers: Mapping[str, ImageReader]) -> list[str]:
-    """Return how many images of which sizes the layers have found."""
+    """Return the numbers of images that the layers have found, by size."""
     return [f"{name}: {read.stream.found}" for name, read in readers.items() if read.stream.found]
 
 

@@ -77,7 +77,7 @@ class Pool:
         self._engine, self._stopping = engine, threading.Event()
         self.plan, self.blocking_io = engine.plan, engine.blocking_io
         self._steps, self._under_way = 0, dict[int, Group]()
-        """For hang detection: steps up to sync events, of which a slot may miss some; what slots advance."""
+        """For hang detection: steps up to sync events, counted without a lock, and the groups under way."""
         self._shared: Sequence[Record] = ()
         self._slots = engine.backend.slots(size)
         self._size, self._group = size, engine.features.group

@@ -19,9 +19,9 @@ def error_of_its_step(
 ) -> NonFiniteError | None:
     """Return the error of the first step since which a slice is not finite up to `last`; None if unknown.
 
-    `repeat` makes steps of the lane again: those since its state was kept, in strides of which the last sound
-    one is looked for, then those of the next stride in shorter ones, down to single steps. The state is void
-    after it: the slice stops.
+    `repeat` makes steps of the lane again: those since its state was kept, in strides, then those of the
+    first stride that fails in shorter ones, down to single steps. The state is undefined afterwards: the
+    slice stops.
     """
     kept = LastFinite(lane.arrays)
     sound, end = kept.traced, last

@@ -280,7 +280,7 @@ class _Reader:
         if (what := self._elsewhere(node.id)) is not None:
             self.undefined.append(self._error("this name cannot be used here", node, expected, what))
             return Name(node.id)
-        named = [one for one in self.known if one not in ("t", "dt")]  # nobody means them by tau
+        named = [one for one in self.known if one not in ("t", "dt")]  # not suggested for tau
         hint = did_you_mean(node.id, named) or "numbers are given in `parameters`, inputs in `currents`"
         self.undefined.append(self._error("this name is not defined", node, expected, hint))
         return Name(node.id)

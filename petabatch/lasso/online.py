@@ -15,7 +15,7 @@ _UNUSED = 1e-6
 
 @dataclass(frozen=True)
 class Statistics:
-    """What a dictionary is learned from: sums over items, of which older ones count less."""
+    """What a dictionary is learned from: sums over items, older ones discounted."""
 
     products: Array
     """Sum of code code^T, float64 `[atoms, atoms]`."""

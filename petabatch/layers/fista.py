@@ -46,7 +46,7 @@ class FISTA(Layer):
     )
     type: Literal["fista"] = "fista"
     step: Positive = 0.01
-    """Initial step size k, of which the first step takes half, as the drive has changed from 0. Above 1 / L,
+    """Initial step size k. It is halved in the first step, as the drive has changed from 0. Above 1 / L,
     with L the largest eigenvalue of dictionary^T dictionary, the energy may rise in the first steps."""
     threshold: NonNegative = 0.5
     """Sparsity penalty lambda."""

@@ -48,7 +48,7 @@ def test_a_simulator_is_stepped_read_written_and_saved() -> None:
 
 @pytest.mark.long
 def test_codes_of_images_are_those_of_the_cpu() -> None:
-    # Nearer to the optimum, rounding decides whether a step of FISTA is halved, and the two go different ways.
+    # Nearer to the optimum, rounding decides whether a step of FISTA is halved, and codes differ.
     rng = np.random.default_rng(0)
     images, dictionary = rng.normal(size=(5, 8, 8, 1)), rng.normal(size=(6, 4, 4, 1))
     mine, theirs = (

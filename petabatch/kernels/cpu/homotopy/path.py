@@ -62,7 +62,7 @@ class Path(NamedTuple):
 
 
 def new_path(atoms: int, most: int, dtype: Any) -> Path:
-    """Return arrays for `atoms`, of which at most `most` are active, and data of a type."""
+    """Return arrays for `atoms`, at most `most` of them active, and data of a type."""
     room = -(-most // WIDE) * WIDE + WIDE
     c, q, distance, levels = (np.zeros(atoms, dtype) for _ in range(4))
     sign, code, direction, product = (np.zeros(room) for _ in range(4))
