@@ -24,7 +24,8 @@ from petabatch.storage.description import Status, recorded_provenance
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.files import POINTS
 from petabatch.storage.index import PAUSE
-from petabatch.storage.points import PointsFile, PointsFiles, PointsWriter, new_name
+from petabatch.storage.points import PointsFile, PointsFiles, new_name
+from petabatch.storage.points_writer import PointsWriter
 from petabatch.storage.provenance import of_run, other_software
 from petabatch.waves.checkpoints import WaveCheckpoints, left_under_way
 from petabatch.waves.chunk import Chunk

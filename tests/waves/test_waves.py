@@ -26,7 +26,7 @@ from petabatch.errors import (
 )
 from petabatch.report.information import describe
 from petabatch.report.integrity import verify
-from petabatch.storage import points, provenance
+from petabatch.storage import points, points_writer, provenance
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.merge import merge
 from petabatch.storage.prune import prune
@@ -210,7 +210,7 @@ def test_many_commits_are_merged_and_a_kill_meanwhile_repeats_no_point(
 ) -> None:
     """Of files that were merged, the process may not have removed the first `left`, or any."""
     monkeypatch.setattr(session, "_COMMIT", 0.0)
-    monkeypatch.setattr(points, "_FAN", 2)
+    monkeypatch.setattr(points_writer, "_FAN", 2)
     kept: dict[Path, bytes] = {}
     unlink = Path.unlink
 
@@ -237,11 +237,11 @@ def test_points_of_a_file_that_is_merged_while_it_is_read_are_found(
 ) -> None:
     """Another rank, or a job, merges its files between the names and what the points recorded."""
     monkeypatch.setattr(session, "_COMMIT", 0.0)
-    monkeypatch.setattr(points, "_FAN", 4)
+    monkeypatch.setattr(points_writer, "_FAN", 4)
     swept(small, "waves", SWEEP, "sweep.wave=1").close()
     out = small.parent / "waves"
     merged, last = points.names_of(out)
-    monkeypatch.setattr(points, "_FAN", 100)
+    monkeypatch.setattr(points_writer, "_FAN", 100)
     simulation.run(simulation.read(small, [*FROZEN, SWEEP, "sweep.wave=1"]), out, force=True, mpi=False)
     directory = RunDirectory.open(out)
     few, layout = points.names_of(out), points.PointsFiles(directory).read()[0].layout
@@ -249,7 +249,7 @@ def test_points_of_a_file_that_is_merged_while_it_is_read_are_found(
 
     def merging(files: points.PointsFiles) -> list[points.PointsFile]:
         found = read(files)
-        writer = points.PointsWriter(directory, few[-1], layout)
+        writer = points_writer.PointsWriter(directory, few[-1], layout)
         writer._written = list(few[:4])
         writer._merge(few[:4])
         return found
@@ -304,7 +304,7 @@ def test_two_processes_with_one_name_do_not_replace_each_others_points(small: Pa
     directory = RunDirectory.open(small.parent / "waves")
     (name,), (file,) = points.names_of(directory.path), points.PointsFiles(directory).read()
     before = file.path.read_bytes()
-    writer = points.PointsWriter(directory, name, file.layout)
+    writer = points_writer.PointsWriter(directory, name, file.layout)
     with pytest.raises(StorageError, match="File exists"):
         writer.commit(np.zeros(1, file.layout.dtype), {})
     assert file.path.read_bytes() == before
