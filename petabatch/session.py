@@ -10,6 +10,7 @@ from contextlib import closing, contextmanager
 
 import numpy as np
 
+from petabatch.clock import fires
 from petabatch.engine.driver import At, Hook, always, drive
 from petabatch.engine.engine import WAITING, Engine
 from petabatch.engine.evaluation import Evaluation
@@ -214,10 +215,10 @@ class RunSession:
             )
 
         def saves(step: int) -> bool:
-            return step < plan.length and plan.checkpoint > 0 and step % plan.checkpoint == 0
+            return step < plan.length and fires(plan.checkpoint, step)
 
         def flushes(step: int) -> bool:
-            return saves(step) or (step < plan.length and step % plan.flush == 0)
+            return saves(step) or (step < plan.length and fires(plan.flush, step))
 
         if self.evaluation is not None:
             yield self.evaluation

@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import nullcontext
 from typing import Protocol
 
+from petabatch.clock import fires
 from petabatch.engine.engine import Engine
 from petabatch.parallel.blocking_io import BlockingIO
 from petabatch.parallel.watchdog import Watch, Worker
@@ -73,7 +74,7 @@ def always(step: int) -> bool:
 
 def flush(engine: Engine) -> At:
     """Return the hook that drops what an engine has recorded, at each flush."""
-    return At(lambda step: step % engine.plan.flush == 0, lambda step: engine.flushed())
+    return At(lambda step: fires(engine.plan.flush, step), lambda step: engine.flushed())
 
 
 class Driver:

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from petabatch.assembly import open_engine, open_evaluation
+from petabatch.clock import fires
 from petabatch.engine.assembly import Assembly
 from petabatch.engine.finite import assert_finite, watched
 from petabatch.engine.image_sizes import shape_of
@@ -109,7 +110,7 @@ class Running:
             if undo is not None:
                 undo.back_to(first)
             raise
-        if stop % engine.plan.flush == 0:
+        if fires(engine.plan.flush, stop):
             self.keep()
 
     def all_ranks_raise(self) -> AbstractContextManager[None]:

@@ -146,12 +146,12 @@ class Simulator:
     @property
     def time(self) -> float:
         """Simulated time: `n_steps * run.dt`."""
-        return self.n_steps * self.network.run.dt
+        return self.network.run.clock.time(self.n_steps)
 
     @property
     def display(self) -> int:
         """The display that the last step belongs to, from 1; 0 before the first step."""
-        return -(-self.n_steps // self.network.run.display)
+        return self.network.run.clock.begun(self.n_steps)
 
     @property
     def slices(self) -> range:

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
+from petabatch.clock import Clock
 from petabatch.spec.duration import Duration
 from petabatch.spec.frozen import FROZEN, FrozenDict
 from petabatch.spec.model import LARGEST, Count, Finite, Flag, Index, Model, OneOf, Positive
@@ -158,7 +159,12 @@ class Run(Model):
     @property
     def length(self) -> int:
         """Steps in the whole run."""
-        return self.steps if self.steps is not None else self.display * (self.displays or 0)
+        return self.steps if self.steps is not None else self.clock.length(self.displays or 0)
+
+    @property
+    def clock(self) -> Clock:
+        """What converts between steps, displays and t."""
+        return Clock(self.display, self.dt)
 
 
 class Parallel(Model):
