@@ -15,7 +15,7 @@ import numpy as np
 from petabatch.arguments import checked, whole_number
 from petabatch.arrays import Channels
 from petabatch.assembly import assert_same_software, reloaded
-from petabatch.engine.driver import At, Driver, always
+from petabatch.engine.driver import At, Driven, Driver, always
 from petabatch.engine.engine import Engine
 from petabatch.engine.images import Instead, log_notes
 from petabatch.errors import ArgumentError, PetabatchError, unknown
@@ -28,6 +28,7 @@ from petabatch.progress import Progress
 from petabatch.results.in_memory import ResultsInMemory
 from petabatch.simulator import file
 from petabatch.simulator.callbacks import Callbacks, Calls, callback
+from petabatch.simulator.driven import SteppedNetwork
 from petabatch.simulator.interrupts import Interrupts
 from petabatch.simulator.opened import Opened
 from petabatch.simulator.parts import Part, named, part, parts
@@ -162,6 +163,14 @@ class Simulator:
     def method(self) -> str:
         """How the network is computed, and why, as `petabatch check` prints it."""
         return str(self._engine.plan.method)
+
+    @property
+    def engine(self) -> Driven:
+        """What a `petabatch.Driver` advances: this network; callbacks are called as by `step`.
+
+        Between the steps of such a loop, everything of a simulator may be used.
+        """
+        return SteppedNetwork(self._opened, self._advance)
 
     @property
     def changes(self) -> Mapping[str, int]:
