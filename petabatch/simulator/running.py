@@ -185,8 +185,11 @@ class Running:
         """The step before the first that was recorded."""
         return self.step if self._records.began is None else self._records.began
 
-    def describe(self, status: Status = "running") -> Callable[[], Description]:
-        """Return what describes the slices of this rank to their results; it does not need the engine."""
+    def describe(self, times: Mapping[str, float], status: Status = "running") -> Callable[[], Description]:
+        """Return what describes the slices of this rank to their results; it does not need the engine.
+
+        `times` are the seconds by activity.
+        """
         state, loaded, device = self.engine.state, self._loaded, self.engine.backend.name
         mine, batch = slice(state.lo, state.hi), state.hi - state.lo
         recordings = self.engine.features.whole_plan.recordings
@@ -199,6 +202,7 @@ class Running:
         def description() -> Description:
             network = loaded.network
             about = of_run(loaded, Serial(), [device])
+            about["times"] = {name: round(one, 3) for name, one in times.items()}
             differing = tuple(replace(one, values=one.values[mine]) for one in coordinates(network, recorded))
             return Description(streams, about, batch, status, files, differing)
 

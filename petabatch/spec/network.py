@@ -92,7 +92,8 @@ class Run(Model):
     For data sets that are coded with frozen weights, with as many slices as images; finished slices are
     [committed](experiments.md#more-points-than-fit). Each slice has the bits that it has without `pool`."""
     wall_limit: Duration | None = None
-    """Wall-clock limit after which the run writes a checkpoint and stops, such as `"11h50m"`."""
+    """Wall-clock limit after which the run writes a checkpoint and stops, such as `"11h50m"`; in memory it
+    stops after a whole step."""
     stuck_after: Duration = "5m"
     """Hang detection: terminate all ranks if one makes no progress for this time while reading, writing or
     compiling. For steps similar to earlier ones, and for ranks whose heartbeat stops, the limit is a

@@ -9,6 +9,7 @@ from typing import Any
 
 from petabatch.assembly import assert_same_software, new_directory, reloaded
 from petabatch.engine.gpu.choose import require
+from petabatch.engine.stopping import ANSWERS
 from petabatch.errors import AlreadyDone, DamagedError, Problem, RunDirectoryError, StorageError
 from petabatch.logs import log, shown, to_file
 from petabatch.parallel.comm import Comm, Serial
@@ -31,11 +32,6 @@ from petabatch.waves.finished import Counts, Finished
 from petabatch.waves.index import write_index
 from petabatch.waves.session import WavesSession, points_of, provenance, same_network
 from petabatch.waves.team import Team
-
-_STOPPING = {
-    "point": "stopping; what is finished is kept, and waves under way go on from a checkpoint",
-    "slice": "stopping; what is finished is kept, and slices under way are made again",
-}
 
 
 def run(
@@ -63,7 +59,7 @@ def run(
         files = of_hosts(comm, loaded.network)
     with (
         Claim(comm.rank) as claim,
-        watch(_STOPPING[plan.what] if comm.rank == 0 and not quiet else "") as flag,
+        watch(ANSWERS[plan.what] if comm.rank == 0 and not quiet else "") as flag,
     ):
         comm.barrier()  # all ranks heed signals before there is a run directory
         made: RunDirectory | None = None
@@ -130,7 +126,7 @@ def resume(
     assert plan is not None
     team = Team.of(comm, plan.base, threads)
     plan.refuse_shortage(team)
-    with watch(_STOPPING[plan.what] if comm.rank == 0 and not quiet else "") as flag:
+    with watch(ANSWERS[plan.what] if comm.rank == 0 and not quiet else "") as flag:
         return _compute(directory, plan, team, None, retry, quiet, flag, resumed=True)
 
 
