@@ -19,12 +19,12 @@ from petabatch.params import read
 from petabatch.results import open as open_results
 from petabatch.spec.load import Loaded, resolved
 from petabatch.stop_signals import StopFlag, watch
-from petabatch.storage.claim import Claim
+from petabatch.storage.claim import Claim, claimed
 from petabatch.storage.description import Status, recorded_provenance
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.files import DESCRIPTION, RESOLVED
 from petabatch.storage.inputs import compare, of_hosts
-from petabatch.storage.points import PointsFiles, lose_damaged
+from petabatch.storage.points import PointsFiles, drop_superseded, lose_damaged
 from petabatch.waves.choose import experiment
 from petabatch.waves.chunk import Chunk
 from petabatch.waves.experiment import Experiment
@@ -73,10 +73,11 @@ def run(
                         raise  # else another job was first
             if made is None:
                 made = RunDirectory.open(out)
-                if chunk is None:
-                    claim.take(made.path)
+                claim.take(made.path, shared=chunk is not None)
                 _go_on(made, loaded, extend and chunk is None)
                 compare(made, files, changed_input=False)
+            elif chunk is not None:
+                claim.take(made.path, shared=True)
         directory: RunDirectory = comm.broadcast(made)
         return _compute(directory, plan, team, chunk, retry, quiet, flag)
 
@@ -134,7 +135,10 @@ def _compute(
     directory: RunDirectory, plan: Experiment, team: Team, chunk: Chunk | None,
     retry: bool, quiet: bool, flag: StopFlag, resumed: bool = False,
 ) -> int:  # fmt: skip
-    comm, session = team.comm, WavesSession(directory, plan, team, chunk or Chunk(), retry)
+    comm = team.comm
+    if chunk is None and comm.rank == 0:
+        _clean(directory)
+    session = WavesSession(directory, plan, team, chunk or Chunk(), retry)
     if resumed and not comm.any(len(session.left.numbers) > 0) and _is_done(directory):
         more = "" if plan.network.run.pool else ", --extend of `petabatch run` adds points"
         problem = Problem(
@@ -148,6 +152,13 @@ def _compute(
         if failed:
             log.warning("%d of %s %ss failed", failed, f"{plan.count:,}", plan.what)
     return failed
+
+
+def _clean(directory: RunDirectory) -> None:
+    """Remove what killed processes have left of files; the directory is claimed by this process alone."""
+    if claimed(directory.path):  # else the file system has no locks, and others may be writing
+        directory.clean()
+        drop_superseded(directory)
 
 
 def _is_done(directory: RunDirectory) -> bool:
@@ -186,6 +197,9 @@ def join(path: Path, objects: Sequence[object] = ()) -> Counts:
     directory = RunDirectory.open(path)
     if not directory.in_waves:
         raise RunDirectoryError(f"{directory.path}: this run was not made in waves, and has nothing to join")
+    with Claim() as claim, suppress(RunDirectoryError):  # jobs may be running: then nothing is removed
+        claim.take(directory.path)
+        _clean(directory)
     return _join(directory, objects, recorded_provenance(directory) or {})
 
 
@@ -208,7 +222,14 @@ def repair(directory: RunDirectory) -> list[tuple[str, str]]:
     """Take damaged files of points out of a run, and rebuild `run.h5`; return what was done, and to what.
 
     A damaged `run.json` is rebuilt as well: from `run.h5`, or, where that is damaged, too, without the times.
+    Raises RunDirectoryError where another process, such as a job, runs in the directory.
     """
+    with Claim() as claim:
+        claim.take(directory.path)
+        return _repair(directory)
+
+
+def _repair(directory: RunDirectory) -> list[tuple[str, str]]:
     done = [("lost", name) for name in lose_damaged(directory)]
     try:
         before = recorded_provenance(directory) or {}
