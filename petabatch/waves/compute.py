@@ -117,7 +117,7 @@ def _wave(
     own = replace(loaded, network=loaded.network.model_copy(update={"sweep": sweep}))
     began = time.monotonic()
     with ExitStack() as stack:
-        with uncollected():  # lanes of all points are made, none of them garbage
+        with uncollected(), team.watch.preparing():  # lanes of all points are made, none of them garbage
             assembly = team.assembly(own.network, device)
             length = assembly.plan.length
             period = _period(assembly.plan, layout.batch * len(points.numbers))
