@@ -166,6 +166,11 @@ class Part(Model):
         return ""
 
     @classmethod
+    def table(cls, value: Any) -> Any:
+        """Return the table that a value of Python stands for, or the value where it stands for none."""
+        return value
+
+    @classmethod
     def choices(cls) -> dict[str, type[Part]]:
         """Return all concrete subclasses imported so far, by the value of their `type` key."""
         return {name: parts[-1] for name, parts in cls.named().items()}
@@ -266,6 +271,7 @@ class OneOf:
     def _validate(self, value: Any, info: core_schema.ValidationInfo) -> Part:
         if isinstance(value, self.base):
             return value
+        value = self.base.table(value)
         choices = self._choices(value)
         listed = ", ".join(choices)
         if not isinstance(value, dict):
