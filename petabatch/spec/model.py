@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self, get_args, get_origin
@@ -164,6 +164,10 @@ class Part(Model):
     def hint(cls, value: Any) -> str:
         """Return how what is given in place of a table becomes one, where that is likely meant."""
         return ""
+
+    def doubts(self, dt: float, batch: int) -> Iterable[str]:
+        """Return notes on what is allowed and hardly meant, for a step `dt` and so many slices."""
+        return ()
 
     @classmethod
     def table(cls, value: Any) -> Any:

@@ -210,10 +210,6 @@ class Layer(Part):
         """Names of its parameters, which are variables where each unit has its own, and no step changes."""
         return ()
 
-    def without_slice(self, batch: int) -> int:
-        """Return how many of its numbers are those of slices that a batch does not have."""
-        return 0
-
     @property
     def unused(self) -> Mapping[str, str]:
         """The keys that are given and have no effect, each with the circumstance."""
