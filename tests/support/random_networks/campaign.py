@@ -81,6 +81,7 @@ class Campaign:
                     pairs = few or self.coverage.targets(rng)
                     drawing = Aimed(self._seed, self._folder, self.coverage, pairs, rich=not few)
                     drawn = with_missing_pairs(drawing.network(), self.coverage, self._seen, drawing)
+                    (self._folder / "running.pickle").write_bytes(pickle.dumps(drawn))
                     network = repaired(drawn, self._take_out)
                 self.coverage.accept(network)
                 self._seen.add(network)
