@@ -10,9 +10,10 @@ each, with links of no limit, 1 Gbit/s and 100 Mbit/s, and an update after every
 what `overlapped` still waits for (exposed) and what it does not (hidden); the wait for the other rank with
 each; and the time of a display with `overlapped`, as a multiple of that with `exact`. Medians over rounds.
 
-short: a smaller network, 24 slices of 16 x 16 pixels, whose updates are so frequent that the calls between
+short: a smaller network, 64 slices of 16 x 16 pixels, whose updates are so frequent that the calls between
 them are short, over 100 Mbit/s: the share of communication in the time of a run, which is to be at most 2 %
-with updates every 50 steps, and half of that with `exact` with updates every 10 steps.
+with updates every 50 steps, and half of that with `exact` with updates every 10 steps. Steps can hide only as
+much communication as they take themselves: fewer slices (`--slices`) show where that ends.
 
 learning: the energy at the end of a display, mean over slices and the last third of the displays, for both
 and several rates; with 8 slices, on one rank, since the number of ranks changes no bit.
@@ -36,9 +37,8 @@ UPDATES = {"every display": ("display", 8, 1), "every 10 steps": ("10 steps", 2,
 """`every` of the update, displays of a run, and updates of a display."""
 SHORT = {"every 200 steps": "display", "every 50 steps": "50 steps", "every 10 steps": "10 steps"}
 SMALL = (
-    "run.batch=24",
     "run.display=200",
-    "run.displays=3",
+    "run.displays=6",  # nothing follows the last update, whose sum is waited for
     *(f"layers.{layer}.shape=[16, 16, 3]" for layer in ("image", "error", "recon")),
     "layers.V1.shape=[8, 8, 128]",
     "connections.dictionary.learn.rate=0.05",
@@ -82,14 +82,15 @@ def time(folder: Path, rounds: int) -> None:
             )
 
 
-def short(folder: Path, rounds: int) -> None:
+def short(folder: Path, rounds: int, slices: int) -> None:
     """Print the table of the shares of communication with short calls."""
     found: dict[tuple[str, str], list[list[float]]] = defaultdict(list)
     for number in range(rounds):
         for name, every in SHORT.items():
             for reduce in WAYS[:: 1 - 2 * (number % 2)]:
                 often = f'connections.dictionary.learn.every="{every}"'
-                times, _ = run(folder, LINKS["100 Mbit/s"], *SMALL, f"run.reduce={reduce}", often)
+                size = f"run.batch={slices}"
+                times, _ = run(folder, LINKS["100 Mbit/s"], *SMALL, size, f"run.reduce={reduce}", often)
                 seconds, *_, communication = shares(times, 1)
                 found[name, reduce].append([seconds, communication])
                 print(name, reduce, f"{seconds:.3f} s, {communication:.1%}", file=sys.stderr)
@@ -123,12 +124,16 @@ def main() -> None:
     parser.add_argument("what", choices=("time", "short", "learning"))
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--displays", type=int, default=45, help="of `learning` (default: %(default)s)")
+    parser.add_argument("--slices", type=int, default=64, help="of `short` (default: %(default)s)")
     given = parser.parse_args()
     if given.what == "learning":
         learning(given.displays)
         return
     with tempfile.TemporaryDirectory() as folder:
-        {"time": time, "short": short}[given.what](Path(folder), given.rounds)
+        if given.what == "short":
+            short(Path(folder), given.rounds, given.slices)
+        else:
+            time(Path(folder), given.rounds)
 
 
 if __name__ == "__main__":

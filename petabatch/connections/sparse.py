@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Annotated, Literal
 
 import numpy as np
@@ -73,6 +73,11 @@ class Sparse(Connection):
     init: Annotated[Initial, OneOf(Initial)] | None = None
     """Initialisation of the weights, an array `[1, 1, 1, 1, 1, synapses]`; by default those of the file
     or matrix."""
+
+    def doubts(self, dt: float, batch: int) -> Iterator[str]:
+        """Yield a note on delays that are rounded to none."""
+        if isinstance(self.delays, float) and 0 < self.delays < dt / 2:
+            yield f"`delays` of {self.delays:g} are less than half a step of run.dt, {dt:g}: there are none"
 
     @model_validator(mode="after")
     def _one_origin(self) -> Sparse:

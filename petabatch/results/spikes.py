@@ -80,8 +80,22 @@ class Spikes:
         except ImportError as error:
             message = f"xarray is not installed ({error})\n    hint:     {install('analysis')}"
             raise ResourceError(message) from error
-        columns = {"step": self.steps, "time": self.times, "unit": self.units}
-        return xarray.Dataset({name: ("spike", values) for name, values in columns.items()})
+        return xarray.Dataset({name: ("spike", values) for name, values in self._columns.items()})
+
+    def to_pandas(self) -> Any:
+        """Return a `pandas.DataFrame` with the columns `step`, `time` and `unit`, a row for each spike.
+
+        Needs the `analysis` extra: raises ResourceError without it.
+        """
+        try:
+            import pandas
+        except ImportError as error:
+            raise ResourceError(f"pandas is not installed\n    hint:     {install('analysis')}") from error
+        return pandas.DataFrame(self._columns)
+
+    @property
+    def _columns(self) -> dict[str, np.ndarray]:
+        return {"step": self.steps, "time": self.times, "unit": self.units}
 
     def __len__(self) -> int:
         return len(self.steps)
