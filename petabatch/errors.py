@@ -180,7 +180,7 @@ class PointsFailed(PetabatchError):
 
 
 class StoppedEarly(PetabatchError):
-    """The run was stopped early by a signal or a time limit; it can be resumed from its checkpoint."""
+    """A signal or a time limit stopped a run early; one on disk can be resumed from its checkpoint."""
 
     exit_code = 3
 

@@ -9,6 +9,7 @@ import numpy as np
 from pydantic import model_validator
 from pydantic_core import PydanticCustomError
 
+from petabatch.clock import Clock
 from petabatch.connections.coordinates import Coordinates, Matrix, given_coordinates, read_coordinates
 from petabatch.connections.wirings import MOST_PAIRS, Profile, Rule, distances, farthest, in_order
 from petabatch.errors import InputError
@@ -292,7 +293,7 @@ class Sparse(Connection):
             drawn = self.delays.weights((len(pre),), rng)
         elif self.delays is not None:
             fixed = self.delays
-        found = np.empty(len(pre), np.int32)
+        found, clock = np.empty(len(pre), np.int32), Clock(dt=dt)
         for first in range(0, len(pre), _BLOCK):
             some = slice(first, first + _BLOCK)
             time = np.zeros(len(pre[some])) if late is None else late[some]
@@ -300,7 +301,7 @@ class Sparse(Connection):
             with np.errstate(over="ignore"):
                 if self.speed is not None:
                     time = time + distances(ends, pre[some], post[some], self.periodic) / self.speed
-                found[some] = np.minimum(np.floor(time / dt + 0.5), LONGEST + 1)
+                found[some] = np.minimum(np.floor(clock.steps(time) + 0.5), LONGEST + 1)
         return found
 
     @property
@@ -335,4 +336,4 @@ class Sparse(Connection):
 
 def _steps(time: float, dt: float) -> int:
     """Return how many steps a time is, rounded to the nearest; more than `LONGEST` are too many."""
-    return int(min(np.floor(time / dt + 0.5), LONGEST + 1))
+    return int(min(np.floor(Clock(dt=dt).steps(time) + 0.5), LONGEST + 1))

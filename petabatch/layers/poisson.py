@@ -189,7 +189,7 @@ class Poisson(Layer):
         if expression is not None:
             added, values = (
                 0.0,
-                {**self._numbers, **state, "t": np.float64((ctx.step - 1) * ctx.dt), "dt": ctx.dt},
+                {**self._numbers, **state, "t": np.float64(ctx.clock.t(ctx.step)), "dt": ctx.dt},
             )
             with np.errstate(all="ignore"):
                 rate = evaluate(expression, values, xp, activity.dtype) + rate

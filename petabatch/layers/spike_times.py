@@ -15,6 +15,7 @@ import numpy as np
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
+from petabatch.clock import Clock
 from petabatch.errors import InputError, did_you_mean
 from petabatch.kernels.spike_times import EARLY
 from petabatch.regular_files import open_regular, reason, regular
@@ -232,8 +233,8 @@ def _trains(source: _Source) -> dict[int, Train]:
 @lru_cache(maxsize=16)
 def _in_steps(source: _Source, dt: float) -> dict[int, Train]:
     """Return the same with the number of steps before each spike, rounded, in place of its time."""
-    found = _trains(source).items()
-    return {number: Train(np.floor(one.times / dt + EARLY), one.units) for number, one in found}
+    found, clock = _trains(source).items(), Clock(dt=dt)
+    return {number: Train(np.floor(clock.steps(one.times) + EARLY), one.units) for number, one in found}
 
 
 def _wrong(message: str, got: str, expected: str, hint: str = "") -> PydanticCustomError:

@@ -230,7 +230,7 @@ def _evaluation(plan: Plan) -> Iterator[str]:
     wanted = network.evaluate
     if wanted is None or not plan.evaluation:
         return
-    steps = wanted.displays * network.run.display
+    steps = network.run.clock.length(wanted.displays)
     if plan.evaluation <= plan.length and steps >= _DEAR * plan.evaluation:
         yield (
             f"{EVALUATE}: each evaluation takes {_length(steps, network)}, every "
@@ -240,6 +240,7 @@ def _evaluation(plan: Plan) -> Iterator[str]:
 
 def _length(steps: int, network: Network) -> str:
     """Return a number of steps in displays, if these are whole."""
-    count, rest = divmod(steps, network.run.display)
-    number, unit = (steps, "step") if rest or network.run.display == 1 else (count, "display")
+    clock = network.run.clock
+    displays = clock.ends(steps) and clock.display > 1
+    number, unit = (clock.complete(steps), "display") if displays else (steps, "step")
     return f"{number:,} {unit}{'' if number == 1 else 's'}"

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from petabatch.clock import Clock
 from petabatch.errors import NotRecorded, ResourceError, install, printable
 from petabatch.results.events import ActivityOfEvents
 from petabatch.results.series import Series
@@ -42,7 +43,7 @@ class Spikes:
 
         Brian2's is the beginning of the step, `times - dt`.
         """
-        return self.steps * self.dt
+        return Clock(dt=self.dt).time(self.steps)
 
     @property
     def counts(self) -> np.ndarray:
@@ -52,14 +53,15 @@ class Spikes:
     @property
     def rates(self) -> np.ndarray:
         """The spikes of each unit in a unit of time, over the steps that were recorded, float64 `[unit]`."""
-        return self.counts / (self.recorded * self.dt)
+        return self.counts / Clock(dt=self.dt).time(self.recorded)
 
     @cached_property
     def intervals(self) -> list[np.ndarray]:
         """The intervals between successive spikes of each unit, in the unit of `run.dt`, one array a unit."""
         order = np.argsort(self.units, kind="stable")
         ends = np.cumsum(self.counts)[:-1]
-        return [np.diff(steps) * self.dt for steps in np.split(self.steps[order], ends)]
+        clock = Clock(dt=self.dt)
+        return [clock.time(np.diff(steps)) for steps in np.split(self.steps[order], ends)]
 
     def variation(self, least: int = 5) -> np.ndarray:
         """Return the coefficient of variation of the intervals of each unit, float64 `[unit]`.

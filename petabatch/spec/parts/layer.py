@@ -10,13 +10,14 @@ import numpy as np
 from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
+from petabatch.clock import fires
 from petabatch.kernels.rows import Draw
 from petabatch.spec.compiled import CompiledRule, NotSuitable
 from petabatch.spec.model import LARGEST, Count, Finite, Index, Offset, OneOf, Part
 from petabatch.spec.parts.source import ImageLayer
 from petabatch.spec.parts.step_context import StepContext
 from petabatch.spec.rows import row_function, update_by_row
-from petabatch.spec.schedule import NEVER, STEP, Schedule, fires
+from petabatch.spec.schedule import NEVER, STEP, Schedule
 from petabatch.spec.weights import Initial
 from petabatch.variable import Array, Variable
 
