@@ -9,6 +9,7 @@ from petabatch.petavision import of_others
 from petabatch.petavision.draft import Draft, Table
 from petabatch.petavision.images import source
 from petabatch.petavision.part import Part
+from petabatch.petavision.probes import followed
 from petabatch.petavision.states import initial, started
 from petabatch.petavision.transfer import curve, plain_activity
 
@@ -93,6 +94,8 @@ def _lca(kind: str) -> Callable[[Draft, Part], Table]:
         tau, probe = part.finite("timeConstantTau"), part.optional_text("adaptiveTimeScaleProbe")
         if tau <= 0:
             part.refuse("timeConstantTau", "the time constant is not positive", found=f"{tau:g}")
+        if probe is not None and not followed(draft, draft.named(part, "adaptiveTimeScaleProbe", "probe")):
+            probe = None
         if probe is None and draft.dt != 1:
             part.differs(f"tau is timeConstantTau / dt: PetaVision's decay is exp(-dt^2 / {tau:g})")
             tau /= draft.dt
