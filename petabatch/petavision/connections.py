@@ -10,7 +10,7 @@ from petabatch.petavision.draft import Draft, Table
 from petabatch.petavision.layers import recorded
 from petabatch.petavision.learning import learning
 from petabatch.petavision.part import Part
-from petabatch.petavision.pooling import largest, pool, unpool
+from petabatch.petavision.pooling import METHODS, largest, pool, pooled_weights, unpool
 from petabatch.petavision.weights import ONE_TO_ONE, init, normalize
 
 
@@ -33,6 +33,9 @@ def _plain(draft: Draft, part: Part, pre: Part, post: Part) -> None:
 
 
 def _weighted(draft: Draft, part: Part, pre: Part, post: Part) -> None:
+    if part.text("pvpatchAccumulateType").lower() in METHODS:
+        pooled_weights(draft, part, pre, post)
+        return
     kind = part.choice("pvpatchAccumulateType", DELIVERIES)
     check_features(part, post)
     delays = delays_of(part, part.whole("numAxonalArbors"))
@@ -133,6 +136,7 @@ def _gap_conductances(draft: Draft, part: Part, pre: Part, post: Part) -> None:
 KINDS: dict[str, Callable[[Draft, Part, Part, Part], None]] = {
     "HyPerConn": _weighted,
     "MomentumConn": _weighted,
+    "BatchConn": _weighted,
     "CloneConn": copy("plain"),
     "CopyConn": copy("copy"),
     "PlasticCloneConn": copy("plastic"),

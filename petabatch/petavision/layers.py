@@ -232,6 +232,7 @@ KINDS: dict[str, Callable[[Draft, Part], Table]] = {
     "DependentFirmThresholdCostLayer": of_others.firm_cost,
     "BinningLayer": of_others.bins,
     "BackgroundLayer": of_others.background,
+    "WTALayer": of_others.winner,
     "CloneVLayer": of_others.clone,
     "GapLayer": of_others.gap,
     "SigmoidLayer": of_others.sigmoid,

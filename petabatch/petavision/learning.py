@@ -35,6 +35,10 @@ def learning(draft: Draft, part: Part) -> Table | None:
     if decay:
         found["decay"] = decay
         found |= {"decay_follows_rate": True} if follows else {}
+    if "batchPeriod" in part.kind.keys and (period := part.whole("batchPeriod")) != 1:
+        if period < 1:
+            part.refuse("batchPeriod", "this is not a number of updates", str(period))
+        found["accumulate"] = period
     if not part.flag("immediateWeightUpdate"):
         found["delayed"] = True
     interval = part.whole("dWMaxDecayInterval")

@@ -197,7 +197,6 @@ def _class_hint(keyword: str) -> str:
 
 
 INSTEAD = {
-    "WTALayer": "a layer of type rescale with the method softmax",
     "FilenameParsingLayer": "an input layer whose source has the classes as arrays",
     "PvpListLayer": "one .pvp file with all frames",
 }

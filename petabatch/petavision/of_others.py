@@ -10,6 +10,7 @@ from petabatch.petavision.part import Part
 from petabatch.petavision.states import initial
 from petabatch.petavision.transfer import plain_activity
 
+
 _WITH_POTENTIAL = ("lca", "momentum_lca", "ista", "leaky_integrator", "conductance_lif")
 """Types whose potential another layer can be given."""
 
@@ -125,6 +126,23 @@ def bins(draft: Draft, part: Part) -> Table:
     if not part.flag("zeroNeg"):
         found["outside"] = -1.0
     return found | ({"zero_unknown": True} if part.flag("zeroDCR") else {})
+
+
+def winner(draft: Draft, part: Part) -> Table:
+    """Return the keys of a layer that says which feature is the largest. Source: `WTALayer.cpp`."""
+    original = draft.named(part, "originalLayerName", "layer")
+    ny, nx, features = draft.shape(original)
+    if draft.shape(part) != [ny, nx, 1]:
+        part.refuse("originalLayerName", "the original has another size", str([ny, nx]))
+    low, high = part.finite("binMin"), part.finite("binMax")
+    if low >= high:
+        part.refuse("binMax", "this is not a range", f"{low:g} to {high:g}")
+    link: Table = {"type": "largest", "pre": original.name, "post": part.name, "number": True}
+    step = (high - low) / features
+    _reads(draft, part, original, link | ({"strength": step} if step != 1 else {}))
+    return (
+        {"type": "rectified", "vertices": [[0.0, low]], "slopes": [1.0, 1.0]} if low else {"type": "linear"}
+    )
 
 
 def background(draft: Draft, part: Part) -> Table:

@@ -237,4 +237,3 @@ def _scale(draft: Draft, layer: Part, part: Part) -> Table:
                 part.refuse(key, "this is not a positive number", f"{value:g}")
             found[ours] = value
     return found
-

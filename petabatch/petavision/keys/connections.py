@@ -124,6 +124,7 @@ _HYPER = _DELIVERY | _RECORDED | _WEIGHTS | _LEARN | INIT | _NORMALIZE
 CONNECTIONS: dict[str, Class] = {
     "HyPerConn": Class("connection", "conv", _HYPER),
     "MomentumConn": Class("connection", "conv", _HYPER | _MOMENTUM),
+    "BatchConn": Class("connection", "conv", _HYPER | {"batchPeriod": whole(1, "`learn`: `accumulate`")}),
     "CloneConn": Class("connection", "clone", _COPY),
     "CopyConn": Class("connection", "clone", _COPY | _NORMALIZE),
     "PlasticCloneConn": Class("connection", "clone with `error`", _COPY),

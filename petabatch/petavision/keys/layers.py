@@ -267,6 +267,16 @@ LAYERS: dict[str, Class] = {
             "repFeatureNum": whole(1, "`copies` of that connection"),
         },
     ),
+    "WTALayer": Class(
+        "layer",
+        "linear, or rectified",
+        _PLAIN
+        | {
+            "originalLayerName": text(REQUIRED, "a `largest` connection from it, with `number`"),
+            "binMin": number(0.0, "`vertices`"),
+            "binMax": number(1.0, "`strength` of that connection"),
+        },
+    ),
     "InputRegionLayer": Class(
         "layer",
         "input with the transform `region`",
