@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 
 from petabatch.petavision.draft import Draft, Table
-from petabatch.petavision.images import frame_of, source
+from petabatch.petavision.images import source
 from petabatch.petavision.part import Part
 from petabatch.petavision.states import initial
 from petabatch.petavision.transfer import plain_activity
+from petabatch.petavision.transforms import frame_of
 
 
 _WITH_POTENTIAL = ("lca", "momentum_lca", "ista", "leaky_integrator", "conductance_lif")
