@@ -11,7 +11,6 @@ from petabatch.petavision.states import initial
 from petabatch.petavision.transfer import plain_activity
 from petabatch.petavision.transforms import frame_of
 
-
 _WITH_POTENTIAL = ("lca", "momentum_lca", "ista", "leaky_integrator", "conductance_lif")
 """Types whose potential another layer can be given."""
 

@@ -29,7 +29,7 @@ def pool(draft: Draft, part: Part, pre: Part, post: Part) -> None:
 
 
 def pooled_weights(draft: Draft, part: Part, pre: Part, post: Part) -> None:
-    """Add the table of a connection with weights that pools, as HyPerConn did before there was PoolingConn."""
+    """Add the table of a connection with weights that pools, as before there was PoolingConn."""
     features = draft.shape(pre)[2], draft.shape(post)[2]
     kind = part.text("weightInitType")
     apart = part.flag("connectOnlySameFeatures") or features == (1, 1) or kind in ONE_TO_ONE
@@ -39,7 +39,7 @@ def pooled_weights(draft: Draft, part: Part, pre: Part, post: Part) -> None:
     if kind not in ("UniformWeight", *ONE_TO_ONE) or not (fixed and apart and 0 < weight < math.inf):
         part.refuse(
             "pvpatchAccumulateType",
-            "pooling through weights that are not fixed, alike, and of a feature to its own, is not supported",
+            "pooling through other than fixed, equal weights of each feature to itself is not supported",
             part.text("pvpatchAccumulateType"),
             hint="a PoolingConn",
         )
