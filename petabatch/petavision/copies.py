@@ -78,8 +78,8 @@ def merge_holders(draft: Draft) -> None:
 
 def _joins(draft: Draft, table: Table, clone: Table) -> bool:
     """Return whether a clone that does not teach delivers to a layer as large as that of what it clones."""
-    shapes = [draft.shape(draft.parts[one["post"]]) for one in (table, clone)]
-    return shapes[0] == shapes[1] and "error" not in clone
+    posts = [draft.layers.get(one["post"], {}) for one in (table, clone)]
+    return posts[0].get("shape") == posts[1].get("shape") and "error" not in clone
 
 
 def _join(draft: Draft, name: str, clone: str) -> Table:

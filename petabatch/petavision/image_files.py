@@ -27,7 +27,7 @@ def _listed(draft: Draft, part: Part, name: str) -> list[str] | None:
     lists of which no file is there.
     """
     path = draft.files.find(name)
-    lines = [] if path is None else _lines(path)
+    lines = [] if path is None else lines_of(path)
     if path is None or all((path.parent / line).exists() for line in lines):
         return None
     if not any(draft.files.find(line) for line in lines):
@@ -39,7 +39,7 @@ def _listed(draft: Draft, part: Part, name: str) -> list[str] | None:
     return [draft.files.named(line) for line in lines]
 
 
-def _lines(path: Path) -> list[str]:
+def lines_of(path: Path) -> list[str]:
     """Return the lines of a list of files, none of another file."""
     if path.suffix != ".txt":
         return []
@@ -59,7 +59,7 @@ def shapes_of(draft: Draft, part: Part) -> list[tuple[int, int, int]]:
 def frames_of(draft: Draft, part: Part) -> int:
     """Return how many frames the files have, 0 where that is not known."""
     path = draft.files.find(part.text("inputPath"))
-    lines = _lines(path) if path is not None and part.keyword == "ImageLayer" else []
+    lines = lines_of(path) if path is not None and part.keyword == "ImageLayer" else []
     if lines:  # each is a frame, also of images that are not there
         return len(lines)
     gallery = _gallery(draft, part)
@@ -77,7 +77,7 @@ def _gallery(draft: Draft, part: Part) -> Any:
     try:
         if part.keyword == "PvpLayer":
             return ImageArray(file=str(path)).gallery()
-        lines = _lines(path)
+        lines = lines_of(path)
         if not lines or all((path.parent / line).exists() for line in lines):
             return Images(files=str(path)).gallery()
         found = tuple(str(one) for one in map(draft.files.find, lines) if one is not None)

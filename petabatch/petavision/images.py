@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from petabatch.petavision.draft import Draft, Table
+from petabatch.petavision.draft import FOLLOWING, Draft, Table
 from petabatch.petavision.image_files import files_of, frames_of
 from petabatch.petavision.part import Part
 from petabatch.petavision.transforms import transforms
@@ -13,15 +13,18 @@ from petabatch.regular_files import regular
 
 def source(draft: Draft, part: Part) -> Table:
     """Return the keys of an input layer: how long each image is shown, the border, the source."""
-    found: Table = {}
-    period, _ = draft.schedule(part)
-    if period != (draft.display or 1):
-        found["every"] = draft.every(period)
+    found = shown(draft, part)
     if part.flag("useInputBCflag"):
         found["border"] = "image"
     for key in ("xFlipToggle", "yFlipToggle"):
         part.only(key, hint="transforms of the images beforehand")
-    return found | {"source": files_of(draft, part) | _order(draft, part) | transforms(draft, part)}
+    return found | {"source": files_of(draft, part) | order(draft, part) | transforms(draft, part)}
+
+
+def shown(draft: Draft, part: Part) -> Table:
+    """Return how long each image is shown."""
+    period, _ = draft.schedule(part)
+    return {"every": draft.every(period)} if period != (draft.display or 1) else {}
 
 
 def seeds(draft: Draft) -> None:
@@ -29,8 +32,8 @@ def seeds(draft: Draft) -> None:
     found: dict[str, int] = {}
     for name, table in draft.layers.items():
         part = draft.origin["layers", name]
-        if part.keyword == "InputRegionLayer":
-            part = draft.named(part, "originalLayerName", "layer")
+        if (key := FOLLOWING.get(part.keyword)) is not None:
+            part = draft.named(part, key, "layer")
         if table["type"] == "input" and (
             table["source"].get("order") == "shuffled"
             or any(
@@ -42,7 +45,7 @@ def seeds(draft: Draft) -> None:
         draft.layers[name]["source"]["seed"] = seed
 
 
-def _order(draft: Draft, part: Part) -> Table:
+def order(draft: Draft, part: Part) -> Table:
     """Return the order of the images.
 
     Source: PetaVision's `BatchIndexer.cpp:33-84`.
@@ -63,25 +66,20 @@ def _order(draft: Draft, part: Part) -> Table:
     if method == "random":
         part.differs("the random order is another")
         return {"order": "shuffled"}
-    if method == "list" and not any(first):
-        return {"order": "by_movie"} if batch > 1 else {}
     skip = [batch] * batch
     if method == "given":
         skip = [max(1, step) for step in _indices(part, "skip_frame_index", batch, 1)]
         part.only("resetToStartOnLoop", hint="a list of files in which those before the first are left out")
     elif method == "list":
-        count = frames_of(draft, part)
-        if not count:
-            part.refuse(
-                "start_frame_index", "the files that are shown are not there, to be counted",
-                hint="--path OLD=NEW, or bySpecified",
-            )  # fmt: skip
-        first = [index + number * (count // batch) for number, index in enumerate(first)]
         skip = [1] * batch
     else:
         first = [index + number for number, index in enumerate(first)]
-    if (numbers := draft.checkpoint_file(part, "FrameNumbers.bin")) is not None:
-        first = _next_frames(draft, part, numbers)
+    numbers = draft.checkpoint_file(part, "FrameNumbers.bin")
+    going_on = None if numbers is None else _next_frames(draft, part, numbers)
+    if method == "list" and going_on is None:
+        start: Table = {"order": {"type": "by_movie", "start": first}}
+        return start if any(first) else {"order": "by_movie"} if batch > 1 else {}
+    first = going_on or first
     part.read |= {"resetToStartOnLoop", "skip_frame_index"} if method == "given" else set()
     if first == list(range(batch)) and skip == [batch] * batch:
         return {}
@@ -93,12 +91,12 @@ def _order(draft: Draft, part: Part) -> Table:
     return {"order": order | ({"skip": alike} if alike != 1 else {})}
 
 
-def _next_frames(draft: Draft, part: Part, name: str) -> list[int]:
-    """Return the frame that each batch element shows next, from a checkpoint."""
+def _next_frames(draft: Draft, part: Part, name: str) -> list[int] | None:
+    """Return the frame that each batch element shows next, from a checkpoint; None if it is not there."""
     path = draft.files.find(name)
     if path is None:
         part.differs(f"{name} is not there: the first frames are shown")
-        return list(range(draft.batch))
+        return None
     try:
         found = np.fromfile(regular(path), "<i4")
     except OSError as error:

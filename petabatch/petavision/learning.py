@@ -26,6 +26,8 @@ def learning(draft: Draft, part: Part) -> Table | None:
     found: Table = {"type": "hebbian"} | ({"rate": rate} if rate != 1 else {})
     if part.flag("useMask"):
         found["error"] = _masked(draft, part)
+    elif (post := ends(draft, part)[1]).name in draft.inside:
+        found["error"] = post.name
     if not (part.flag("normalizeDw") and part.flag("sharedWeights")):
         found["average"] = "sum"
     if momentum:
@@ -51,6 +53,21 @@ def learning(draft: Draft, part: Part) -> Table | None:
     return found | _schedule(draft, part)
 
 
+def revived(draft: Draft, part: Part) -> Table:
+    """Return when features that are not active begin again. Source: PetaVision's `ImprintConn.cpp`."""
+    if "imprintTimeThresh" not in part.kind.keys:
+        return {}
+    time, (period, _) = part.finite("imprintTimeThresh"), _period(draft, part)
+    if not period:
+        return {}
+    updates = 100 if time == -1 else draft.steps(part, "imprintTimeThresh", time) // period
+    part.differs(
+        "features that are not active begin again with new random weights, not with the mean of "
+        "what the post layer shows"
+    )
+    return {"revive": {"after": max(0, updates) + 1}}
+
+
 def _masked(draft: Draft, part: Part) -> str:
     """Add a layer of what is learned from, the post layer where a mask is not zero; return its name."""
     _, post = ends(draft, part)
@@ -62,9 +79,7 @@ def _masked(draft: Draft, part: Part) -> str:
         )
     if sizes not in (wanted, [*wanted[:2], 1]):
         part.refuse("maskLayerName", "the mask has another shape", str(sizes), str(wanted))
-    name = f"{post.name}_masked_by_{mask.name}"
-    while name in draft.parts:
-        name += "_"
+    name = draft.unused(f"{post.name}_masked_by_{mask.name}")
     if name not in draft.layers:
         draft.add("layers", part, {"type": "mask", "shape": wanted}, name)
         link: Table = {"type": "identity", "pre": post.name, "post": name}
@@ -107,18 +122,22 @@ def _previous(draft: Draft, part: Part) -> Table | None:
 
 def _schedule(draft: Draft, part: Part) -> Table:
     """Return when the weights are updated; with a trigger, at the steps asked for by it."""
+    period, offset = _period(draft, part)
+    every = draft.every(period)
+    return ({"every": every} if every != "display" else {}) | ({"offset": offset} if offset else {})
+
+
+def _period(draft: Draft, part: Part) -> tuple[int, int]:
+    """Return (period, offset) of the updates in steps; period 0 for never."""
     if part.optional_text("triggerLayerName") is None:
         time = part.finite("weightUpdatePeriod")
         if time <= 0:
-            return {"every": "never"}
+            return 0, 0
         period = max(1, draft.steps(part, "weightUpdatePeriod", time))
         start = part.finite("initialWeightUpdateTime")
-        offset = draft.steps(part, "initialWeightUpdateTime", start) % period
         if start > time:
             part.differs("initialWeightUpdateTime is only a phase, as in PetaVision")
-    else:
-        period, offset = draft.trigger(part)
-        offset += 1
-        offset = offset if period and offset % period else 0
-    every = draft.every(period)
-    return ({"every": every} if every != "display" else {}) | ({"offset": offset} if offset else {})
+        return period, draft.steps(part, "initialWeightUpdateTime", start) % period
+    period, offset = draft.trigger(part)
+    offset += 1
+    return period, offset if period and offset % period else 0

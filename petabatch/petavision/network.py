@@ -197,7 +197,6 @@ def _class_hint(keyword: str) -> str:
 
 
 INSTEAD = {
-    "FilenameParsingLayer": "an input layer whose source has the classes as arrays",
     "PvpListLayer": "one .pvp file with all frames",
 }
 """What to use in place of classes that are not supported."""

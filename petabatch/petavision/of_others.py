@@ -8,7 +8,6 @@ from petabatch.petavision.draft import Draft, Table
 from petabatch.petavision.images import source
 from petabatch.petavision.part import Part
 from petabatch.petavision.states import initial
-from petabatch.petavision.transfer import plain_activity
 from petabatch.petavision.transforms import frame_of
 
 _WITH_POTENTIAL = ("lca", "momentum_lca", "ista", "leaky_integrator", "conductance_lif")
@@ -17,7 +16,6 @@ _WITH_POTENTIAL = ("lca", "momentum_lca", "ista", "leaky_integrator", "conductan
 
 def mask(draft: Draft, part: Part) -> Table:
     """Return the keys of a mask: by the units of another layer, or by features."""
-    plain_activity(part)
     method = part.choice(
         "maskMethod",
         {
@@ -36,7 +34,7 @@ def mask(draft: Draft, part: Part) -> Table:
         found["features"] = [int(f) for f in features]
     else:
         mask = draft.named(part, "maskLayerName", "layer")
-        table: Table = {"type": "identity", "pre": mask.name, "post": part.name, "channel": "mask"}
+        table: Table = {"type": "identity", "pre": mask.name, "post": draft.entry(part), "channel": "mask"}
         if draft.shape(mask) != draft.shape(part):
             if draft.shape(mask) != [*draft.shape(part)[:2], 1]:
                 part.refuse("maskLayerName", "the mask has another shape", str(draft.shape(mask)))
@@ -269,9 +267,7 @@ def _copies(draft: Draft, part: Part) -> Table:
 
 def _potential(draft: Draft, part: Part, original: Part) -> str:
     """Add a layer with the potential of another one in each step; return its name."""
-    name = f"{original.name}_V"
-    while name in draft.parts:
-        name += "_"
+    name = draft.unused(f"{original.name}_V")
     if name in draft.layers:
         return name
     start = initial(draft, original)

@@ -82,9 +82,7 @@ def unpool(draft: Draft, part: Part, pre: Part, post: Part) -> None:
     # On a GPU PetaVision finds the places without an index layer.
     key = "postIndexLayerName"
     index = [draft.named(original, key, "layer")] if original.optional_text(key) is not None else []
-    placed = f"{part.name}_placed"
-    while placed in draft.parts:
-        placed += "_"
+    placed = draft.unused(f"{part.name}_placed")
     draft.add("layers", part, {"type": "max_unpool", "shape": draft.shape(post), "window": blocks}, placed)
     into = {key: table.pop(key) for key in ("channel", "strength") if key in table}
     draft.add("connections", part, table | {"post": placed})

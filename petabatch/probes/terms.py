@@ -70,7 +70,7 @@ class Sum(Probe):
 
 
 class Quotient(Probe):
-    """Quotient of two costs, or sums of costs, such as the energy of a residual relative to that of its image.
+    """Quotient of costs or sums of costs, such as the energy of a residual relative to that of its image.
 
     NaN where the denominator is zero. It can control adaptive time scales. Corresponds to PetaVision's
     QuotientProbe.

@@ -283,6 +283,30 @@ LAYERS: dict[str, Class] = {
         {key: _PLAIN[key] for key in _SIZE}
         | {"originalLayerName": text(REQUIRED, "its `source`, `every` and `border`")},
     ),
+    "FilenameParsingLayer": Class(
+        "layer",
+        "input with `labels`",
+        {key: _PLAIN[key] for key in _SIZE}
+        | idle(_TRIGGER, "it is updated when its input is")
+        | {
+            "inputLayerName": text(REQUIRED, "`names`, `order` and `every`"),
+            "classList": text(None, "`classes`; by default classes.txt in the outputPath"),
+            "gtClassTrueValue": number(1.0, "`on`"),
+            "gtClassFalseValue": number(-1.0, "`off`"),
+        },
+    ),
+    "LabelLayer": Class(
+        "layer",
+        "input with `labels`",
+        {key: _PLAIN[key] for key in _SIZE}
+        | idle(_TRIGGER, "it is updated when its input is")
+        | {
+            "movieLayerName": text(REQUIRED, "`names`, `order` and `every`"),
+            "labelStart": whole(-1, "`digits`"),
+            "labelLength": whole(0, "`digits`"),
+            "echoLabelFlag": flag(True, ""),
+        },
+    ),
     "PoolingIndexLayer": Class(
         "layer",
         "nothing: un-pooling finds the places of maxima itself",
