@@ -188,7 +188,7 @@ class Tables:
         return self.fill(Revive, {"after": 1}, more={"init": [Uniform(low=-0.5, high=0.5)]})
 
     def cost(self, layer: str, masks: Sequence[str]) -> Cost:
-        norm = self.one_of("squares", "l1", "l0", "firm")
+        norm = self.one_of("squares", "root", "l1", "l0", "firm")
         corner = {"corner": 0.4} if norm == "firm" else {}
         return self.fill(Cost, {"layer": layer, "norm": norm, **corner}, more={"mask": masks})
 
