@@ -199,13 +199,8 @@ class Tables:
         """
         among = ["constant", "gaussian", "truncated_normal", "uniform"] + ["array", "file"] * (0 not in shape)
         if len(shape) == 6:
-            among += [
-                "gabor",
-                "gaussian_2d",
-                "petavision_gaussian",
-                "petavision_sectors",
-                "petavision_one_to_one",
-            ] + ["identity"] * (shape[-3] % 2 and shape[-2] % 2)
+            among += ["gabor", "gaussian_2d", "petavision_gaussian", "petavision_sectors"]
+            among += ["petavision_one_to_one"] + ["identity"] * (shape[-3] % 2 and shape[-2] % 2)
             among += ["patches"] * (source is not None)
         asked = [word.partition(" ")[2] for word in self.demanded if word.startswith("initialiser ")]
         kind = self.type_of(Initial, near, among + [one for one in asked if one != "patches"])
