@@ -46,7 +46,7 @@ def _transferred(draft: Draft, part: Part, table: Table, keys: Table, border: Ta
         )  # fmt: skip
     inside = draft.entry(part)
     draft.add("layers", part, table, inside)
-    every = {key: table[key] for key in ("every", "offset") if "every" in table and key in table}
+    every: Table = {key: table[key] for key in ("every", "offset") if "every" in table and key in table}
     after: Table = {"type": "rectified", "shape": table["shape"], **keys, **border, **every}
     draft.add("layers", part, after)
     link: Table = {"type": "identity", "pre": inside, "post": part.name}

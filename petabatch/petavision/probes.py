@@ -202,8 +202,9 @@ def time_scales(draft: Draft) -> None:
 def followed(draft: Draft, probe: Part) -> bool:
     """Return whether a time scale follows anything; it is told if no probe of the file can be meant."""
     target = probe.group.entries.get("targetName")
-    there = target is None or target.value in draft.source.groups
-    if there or any(one.keyword in _FOLLOWED for one in draft.of_role("probe")):
+    if target is None or target.value in draft.source.groups:
+        return True
+    if any(one.keyword in _FOLLOWED for one in draft.of_role("probe")):
         return True
     probe.read |= probe.kind.keys.keys()
     probe.differs(f"there is no probe {target.value}, where PetaVision stops: the time scale is 1")
