@@ -35,8 +35,8 @@ class Hebbian(Averaging):
     """Apply rate * average(pre * post) of each update one update late (PetaVision's immediateWeightUpdate =
     false). Momentum and `decay` act at once, also in the first update, which has no product yet."""
     accumulate: Count = 1
-    """Updates whose products are averaged into one change of the weights, which stay as they are between:
-    every `accumulate`-th update changes them."""
+    """Updates whose products are averaged into one change of the weights: each `accumulate`-th update changes
+    them, those between at most normalise them again."""
     clip: Positive | None = None
     """Bound to which rate * average(pre * post) is clipped; by default none."""
 
