@@ -197,6 +197,7 @@ def _class_hint(keyword: str) -> str:
 
 
 INSTEAD = {
+    "LabelErrorLayer": "an ANNErrorLayer, where errors beyond the label are to count, too",
     "PvpListLayer": "one .pvp file with all frames",
 }
 """What to use in place of classes that are not supported."""
