@@ -7,6 +7,7 @@ from collections.abc import Callable
 from petabatch.petavision.delivery import DELIVERIES, arbor, delays_of, delivered, root
 from petabatch.petavision.draft import Draft, Table
 from petabatch.petavision.part import Part
+from petabatch.petavision.pooling import METHODS
 from petabatch.petavision.weights import normalize
 
 
@@ -17,6 +18,8 @@ def copy(kind: str) -> Callable[[Draft, Part, Part, Part], None]:
         owner, turned = root(draft, part)
         if "nxp" not in owner.kind.keys or owner.keyword == "PoolingConn":
             part.refuse("originalConnName", "the original has no weights", owner.name)
+        if owner.text("pvpatchAccumulateType").lower() in METHODS:
+            part.refuse("originalConnName", "a copy of a connection that pools is not supported", owner.name)
         if kind == "plastic" and turned:
             part.refuse("originalConnName", "a transpose cannot teach", owner.name)
         if part.choice("pvpatchAccumulateType", DELIVERIES) == "stochastic":

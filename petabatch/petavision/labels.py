@@ -42,7 +42,8 @@ def _labels(draft: Draft, part: Part, key: str, classes: Table, values: tuple[fl
     path = draft.files.find(name)
     listed = name.endswith(".txt") and (path is None or bool(lines_of(path)))
     source: Table = {"type": "labels", "names": draft.files.named(name) if listed else [name], **classes}
-    source |= {key: value for key, value in (("on", values[0]), ("off", values[1])) if value != (key == "on")}
+    on, off = values
+    source |= ({"on": on} if on != 1 else {}) | ({"off": off} if off else {})
     ny, nx, _ = draft.shape(part)
     if (ny, nx) != (1, 1):
         source["transforms"] = [{"type": "resize", "interpolation": "nearest"}]

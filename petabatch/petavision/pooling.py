@@ -45,7 +45,8 @@ def pooled_weights(draft: Draft, part: Part, pre: Part, post: Part) -> None:
         )
     if kind in ONE_TO_ONE and (part.whole("nxp"), part.whole("nyp")) != (1, 1):
         part.refuse("nxp", "one-to-one weights pool one unit alone", str(part.whole("nxp")), "1")
-    part.read |= {"sharedWeights", "numAxonalArbors", "strength"}
+    part.only("numAxonalArbors", hint="a PoolingConn for each delay")
+    part.read.add("sharedWeights")
     pool(draft, part, pre, post)
     if weight != 1:
         table = draft.connections[part.name]

@@ -159,6 +159,20 @@ def tables(folder: Path, text: str) -> tuple[dict[str, Any], str]:
     return tomllib.loads(found.text), found.report
 
 
+_POOLS = (
+    'pvpatchAccumulateType = "maxpooling"; plasticityFlag = false; normalizeMethod = "none"; '
+    'weightInitType = "UniformWeight"; connectOnlySameFeatures = true; weightInit = 1; '
+)
+
+
+def test_a_copy_of_what_pools_is_refused(tmp_path: Path) -> None:
+    ends = 'preLayerName = "C"; postLayerName = "O"; channelCode = 0; '
+    text = written("HyPerConn", _POOLS) + f'CloneConn "Y" = {{ {ends}originalConnName = "X"; }};\n'
+    net, report = tables(tmp_path, text)
+    assert net["connections"]["X"]["type"] == "pool"
+    assert "a copy of a connection that pools is not supported" in report
+
+
 def test_features_that_are_not_active_begin_again(tmp_path: Path) -> None:
     """More than 12 time units after their last activity, at the third of updates every 5."""
     (found,) = read(PARAMS / "projects.params")
@@ -202,6 +216,7 @@ def test_a_time_scale_without_its_probe_is_left_out_where_no_other_is_meant(tmp_
         ("WTALayer", "binMin = 2; ", "this is not a range"),
         ("BatchConn", "batchPeriod = 0; ", "this is not a number of updates"),
         ("HyPerConn", 'pvpatchAccumulateType = "maxpooling"; ', "pooling through other than fixed"),
+        ("HyPerConn", f"{_POOLS}numAxonalArbors = 2; ", "this is not supported"),
         ("LabelLayer", "labelLength = 0; ", "these are no characters of a name"),
         ("LabelLayer", 'movieLayerName = "I"; ', "this layer shows no image files"),
         ("MaskLayer", "VThresh = 1; AMin = 2; ", "that is not 0 at 0 is not supported"),
