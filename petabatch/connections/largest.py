@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Literal
 
 from petabatch.kernels.array import ArrayKernels
+from petabatch.spec.model import Flag
 from petabatch.spec.parts import Connection, Layer, Operation, Wiring
 from petabatch.variable import Array, Border
 
@@ -13,15 +14,18 @@ from petabatch.variable import Array, Border
 class Largest(Connection):
     """The largest activity among the features of each position, for a post layer of one feature.
 
-    Corresponds to PetaVision's WTAConn (`WTADelivery.cpp`), for any batch and with its delay.
+    Corresponds to PetaVision's WTAConn (`WTADelivery.cpp`), for any batch and with its delay, and with
+    `number` to its WTALayer.
     """
 
     type: Literal["largest"] = "largest"
+    number: Flag = False
+    """Deliver which feature it is, from 0, in place of its activity; of equal ones the first."""
 
     @property
     def operation(self) -> Operation:
         """The largest feature."""
-        return "largest"
+        return "other" if self.number else "largest"
 
     def wire(
         self, layers: Mapping[str, Layer], connections: Mapping[str, Connection], report: Callable[..., None]
@@ -41,5 +45,7 @@ class Largest(Connection):
     def deliver(
         self, kernels: ArrayKernels, wiring: Wiring, activity: Array, border: Border, patches: Array | None
     ) -> Array:
-        """Return the maximum over the features."""
+        """Return the maximum over the features, or its place among them."""
+        if self.number:
+            return activity.argmax(axis=3)[..., None].astype(activity.dtype)
         return activity.max(axis=3, keepdims=True)

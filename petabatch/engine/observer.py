@@ -132,10 +132,13 @@ class Observer:
         return found
 
     def energy(self, probe: str, step: int) -> Array:
-        """Return the `total` of a probe at the end of `step`, `[lanes]`, the same on all ranks of a group."""
+        """Return what time scales follow of a probe, at the end of `step`, `[lanes]`.
+
+        It is the same on all ranks of a group.
+        """
         features, weights = self.signals.features, self.stepper.probes.energies.get(probe)
         if features.group.size == 1 or weights is None:
-            return self.quantity(probe, "total", step)
+            return self.quantity(probe, self.plan.graph.network.probes[probe].followed, step)
         mine = np.atleast_1d(self.stepper.sums(step) @ np.array(weights))
         total = np.empty_like(mine)
         features.add_shares(mine, total, self.lanes.start)

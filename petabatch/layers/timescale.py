@@ -30,7 +30,7 @@ class TimeScale(Part):
     kind: ClassVar[str] = "time-scale controller"
     type: str
     energy: str
-    """Name of the energy probe that controls the time scale."""
+    """Name of the probe that controls the time scale: of an energy, or of a quotient of energies."""
     minimum: Positive = 0.05
     """Time scale after a new image (baseMin)."""
     maximum: Positive = 0.06

@@ -10,7 +10,7 @@ from pydantic import model_validator
 from pydantic_core import PydanticCustomError
 
 from petabatch.learning.averaging import Averaging
-from petabatch.spec.model import Flag, Fraction, NonNegative, OneOf, Positive
+from petabatch.spec.model import Count, Flag, Fraction, NonNegative, OneOf, Positive
 from petabatch.spec.weights import Initial
 from petabatch.variable import Array, Variable
 
@@ -34,6 +34,9 @@ class Hebbian(Averaging):
     delayed: Flag = False
     """Apply rate * average(pre * post) of each update one update late (PetaVision's immediateWeightUpdate =
     false). Momentum and `decay` act at once, also in the first update, which has no product yet."""
+    accumulate: Count = 1
+    """Updates whose products are averaged into one change of the weights: each `accumulate`-th update changes
+    them, those between at most normalise them again."""
     clip: Positive | None = None
     """Bound to which rate * average(pre * post) is clipped; by default none."""
 
@@ -56,10 +59,22 @@ class Hebbian(Averaging):
         return True
 
     def variables(self, weights: Variable) -> Sequence[Variable]:
-        """Declare the previous change, if there is momentum, and the pending change, if it is delayed."""
+        """Declare the previous change and the pending one, and the sums over several updates, if needed."""
         momentum = replace(weights, name="momentum", description="change of the previous update")
         waiting = replace(weights, name="waiting", description="change to be applied at the next update")
-        return (*([momentum] if self.momentum else []), *([waiting] if self.delayed else []))
+        summed = replace(weights, name="summed", description="sum of the products since the last change")
+        visits = replace(
+            weights,
+            name="visits",
+            shape=(*weights.shape[:-1], 1),
+            description="number of active pre units in that sum",
+        )
+        return (
+            *([momentum] if self.momentum else []),
+            *([waiting] if self.delayed else []),
+            *([summed] if self.accumulate > 1 else []),
+            *([visits] if self.accumulate > 1 and self.counted else []),
+        )
 
     def change(
         self,
@@ -72,6 +87,16 @@ class Hebbian(Averaging):
         xp: Any,
     ) -> None:
         """Apply one update in place."""
+        if self.accumulate > 1:
+            state["summed"][...] += product
+            if counts is not None:
+                state["visits"][...] += counts
+            if (update + 1) % self.accumulate:
+                return
+            product, counts = state["summed"].copy(), None if counts is None else state["visits"].copy()
+            for name in ("summed", *(["visits"] if self.counted else [])):
+                state[name][...] = 0
+            update, slices = update // self.accumulate, slices * self.accumulate
         step = self.rate_at(update) * self.averaged(product, counts, slices, xp)
         if self.clip is not None:
             step = xp.clip(step, -self.clip, self.clip)

@@ -174,7 +174,7 @@ def check_observers(network: Network, problems: list[Problem]) -> None:
         ]
     for name, layer in network.layers.items():
         if layer.controller is not None:
-            energies = [n for n, probe in network.probes.items() if "total" in probe.quantities()]
+            energies = [n for n, probe in network.probes.items() if probe.followed in probe.quantities()]
             if layer.controller.energy not in energies:
                 key = f"layers.{name}.time_scale.energy"
                 problems.append(unknown(key, "energy probe", layer.controller.energy, energies))

@@ -219,8 +219,9 @@ class _Maker:
         controller = self.layers[name].controller
         if controller is None or name not in self.rules or self.shared:
             return ()
+        energy = self.graph.network.probes[controller.energy]
         try:
-            return self.graph.network.probes[controller.energy].norms(self.layers)["total"]
+            return energy.norms(self.layers)[energy.followed]
         except NotSuitable:
             return ()
 

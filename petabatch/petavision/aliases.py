@@ -34,6 +34,7 @@ CLASSES: dict[str, Former] = {
     "ANNTriggerUpdateOnNewImageLayer": Former("ANNLayer"),
     "TrainingLayer": Former("ANNLayer"),
     "Constant": Former("ConstantLayer"),
+    "FilenameParsingGroundTruthLayer": Former("FilenameParsingLayer"),
     "L2NormEnergyProbe": Former("L2NormProbe"),
     "L1NormEnergyProbe": Former("L1NormProbe"),
     "SparsityLayerProbe": Former("L0NormProbe"),
@@ -74,6 +75,8 @@ def renamed(group: Group, known: Mapping[str, Mapping[str, object]]) -> tuple[Gr
         now = KEYS.get(key, key)
         if key not in keys and key == "targetName" and "targetLayer" in keys:
             now = "targetLayer"
+        if key == "movieLayerName" and "inputLayerName" in keys:
+            now = "inputLayerName"
         entries[now if key not in keys and now in keys and now not in group.entries else key] = entry
     if former:
         entries = {key: Entry(value, group.place) for key, value in former.values.items()} | entries

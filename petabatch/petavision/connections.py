@@ -8,9 +8,9 @@ from petabatch.petavision.copies import copy
 from petabatch.petavision.delivery import DELIVERIES, arbor, check_features, delays_of, delivered, ends
 from petabatch.petavision.draft import Draft, Table
 from petabatch.petavision.layers import recorded
-from petabatch.petavision.learning import learning
+from petabatch.petavision.learning import learning, revived
 from petabatch.petavision.part import Part
-from petabatch.petavision.pooling import largest, pool, unpool
+from petabatch.petavision.pooling import METHODS, largest, pool, pooled_weights, unpool
 from petabatch.petavision.weights import ONE_TO_ONE, init, normalize
 
 
@@ -33,6 +33,9 @@ def _plain(draft: Draft, part: Part, pre: Part, post: Part) -> None:
 
 
 def _weighted(draft: Draft, part: Part, pre: Part, post: Part) -> None:
+    if part.text("pvpatchAccumulateType").lower() in METHODS:
+        pooled_weights(draft, part, pre, post)
+        return
     kind = part.choice("pvpatchAccumulateType", DELIVERIES)
     check_features(part, post)
     delays = delays_of(part, part.whole("numAxonalArbors"))
@@ -51,6 +54,7 @@ def _weighted(draft: Draft, part: Part, pre: Part, post: Part) -> None:
         own["normalize"] = norm
     if learn is not None:
         own["learn"] = learn
+        own |= revived(draft, part)
     output = recorded(draft, part)
     apart = arbors == 1 or part.flag("normalizeArborsIndividually")
     for number, delay in enumerate(delays):
@@ -58,7 +62,7 @@ def _weighted(draft: Draft, part: Part, pre: Part, post: Part) -> None:
         table: Table = {"type": "conv"} | delivered(draft, part, pre, post, delay) | own
         if kind == "stochastic":
             table["pre"] = _released(draft, part, pre)
-        if arbors > 1 or own["init"]["type"] == "petavision_sectors":
+        if arbors > 1 or own["init"]["type"] in _SPREAD:
             table["init"] = _of_arbor(own["init"], number, arbors)
         if norm and not apart:
             others = [arbor(draft, part, other) for other in range(1, arbors)]
@@ -86,9 +90,7 @@ def _released(draft: Draft, part: Part, pre: Part) -> str:
         )
     if draft.dt > 1:
         part.refuse("pvpatchAccumulateType", "stochastic delivery needs a dt of at most 1", f"{draft.dt:g}")
-    name = f"{part.name}_released"
-    while name in draft.parts:
-        name += "_"
+    name = draft.unused(f"{part.name}_released")
     layer: Table = {"type": "retina", "shape": draft.shape(pre), "rate": 1000.0}
     draft.add("layers", part, layer | {"refractory": 0.0, "recovery": 0.0}, name)
     draft.add("connections", part, {"type": "identity", "pre": pre.name, "post": name}, f"{pre.name}To{name}")
@@ -96,12 +98,20 @@ def _released(draft: Draft, part: Part, pre: Part) -> str:
     return name
 
 
+_SPREAD = {
+    "petavision_sectors": ("sectors", "sector"),
+    "petavision_one_to_one": ("connections", "number"),
+}
+"""Initialisers that spread weights over arbors, with the keys of how many these are, and which it is."""
+
+
 def _of_arbor(start: Table, number: int, arbors: int) -> Table:
     """Return the initialiser of one of several arbors."""
     if start["type"] == "file":
         return start | {"arbor": number}
-    if start["type"] == "petavision_sectors":
-        return start | {"sectors": arbors} | ({"sector": number} if number else {})
+    if start["type"] in _SPREAD:
+        count, place = _SPREAD[start["type"]]
+        return start | {count: arbors} | ({place: number} if number else {})
     return start
 
 
@@ -115,9 +125,7 @@ def _gap_conductances(draft: Draft, part: Part, pre: Part, post: Part) -> None:
         table = draft.connections[name]
         if table.get("channel") != "gap":
             continue
-        ones = f"{pre.name}_ones"
-        while ones in draft.parts:
-            ones += "_"
+        ones = draft.unused(f"{pre.name}_ones")
         if ones not in draft.layers:
             layer: Table = {"type": "constant", "shape": draft.shape(pre), "value": 1.0, "border": 1.0}
             draft.add("layers", part, layer, ones)
@@ -133,6 +141,8 @@ def _gap_conductances(draft: Draft, part: Part, pre: Part, post: Part) -> None:
 KINDS: dict[str, Callable[[Draft, Part, Part, Part], None]] = {
     "HyPerConn": _weighted,
     "MomentumConn": _weighted,
+    "BatchConn": _weighted,
+    "ImprintConn": _weighted,
     "CloneConn": copy("plain"),
     "CopyConn": copy("copy"),
     "PlasticCloneConn": copy("plastic"),

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from petabatch.petavision.delivery import DELIVERIES, arbor, delays_of, delivered, root
 from petabatch.petavision.draft import Draft, Table
 from petabatch.petavision.part import Part
+from petabatch.petavision.pooling import METHODS
 from petabatch.petavision.weights import normalize
 
 
@@ -17,6 +18,8 @@ def copy(kind: str) -> Callable[[Draft, Part, Part, Part], None]:
         owner, turned = root(draft, part)
         if "nxp" not in owner.kind.keys or owner.keyword == "PoolingConn":
             part.refuse("originalConnName", "the original has no weights", owner.name)
+        if owner.text("pvpatchAccumulateType").lower() in METHODS:
+            part.refuse("originalConnName", "a copy of a connection that pools is not supported", owner.name)
         if kind == "plastic" and turned:
             part.refuse("originalConnName", "a transpose cannot teach", owner.name)
         if part.choice("pvpatchAccumulateType", DELIVERIES) == "stochastic":
@@ -78,8 +81,8 @@ def merge_holders(draft: Draft) -> None:
 
 def _joins(draft: Draft, table: Table, clone: Table) -> bool:
     """Return whether a clone that does not teach delivers to a layer as large as that of what it clones."""
-    shapes = [draft.shape(draft.parts[one["post"]]) for one in (table, clone)]
-    return shapes[0] == shapes[1] and "error" not in clone
+    posts = [draft.layers.get(one["post"], {}) for one in (table, clone)]
+    return posts[0].get("shape") == posts[1].get("shape") and "error" not in clone
 
 
 def _join(draft: Draft, name: str, clone: str) -> Table:

@@ -101,7 +101,7 @@ def root(draft: Draft, part: Part) -> tuple[Part, bool]:
 
 def delivered(draft: Draft, part: Part, pre: Part, post: Part, delay: float | None = None) -> Table:
     """Return the keys of every connection."""
-    found: Table = {"pre": pre.name, "post": post.name}
+    found: Table = {"pre": pre.name, "post": draft.entry(post)}
     code = channel(part)
     coefficient = _coefficient(post, part.whole("channelCode"))
     strength = 1.0 if coefficient is None else coefficient

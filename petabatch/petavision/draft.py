@@ -17,6 +17,12 @@ Table = dict[str, Any]
 DEEPEST = 64
 """Groups that name each other in a chain, at most: triggers, originals and copies of copies."""
 _INPUTS = ("ImageLayer", "PvpLayer")
+FOLLOWING = {
+    "InputRegionLayer": "originalLayerName",
+    "FilenameParsingLayer": "inputLayerName",
+    "LabelLayer": "movieLayerName",
+}
+"""Classes of layers that are updated with an input layer, and the parameter that names it."""
 
 
 @dataclass
@@ -36,6 +42,8 @@ class Draft:
     checkpoint: Table = field(default_factory=dict)
     origin: dict[tuple[str, ...], Part] = field(default_factory=dict)
     """The group that a table comes from."""
+    inside: dict[str, str] = field(default_factory=dict)
+    """Layers that receive the input of another one, of classes with a transfer function of their own."""
     leaving: dict[str, list[tuple[Part, Part]]] = field(default_factory=dict)
     """Connections from a layer and their post layers, once they have been asked for; see `delivery`."""
 
@@ -84,6 +92,16 @@ class Draft:
         {"layers": self.layers, "connections": self.connections, "probes": self.probes}[kind][name] = table
         self.origin[kind, name] = part
         part.becomes.append(f"{kind}.{name}")
+
+    def entry(self, layer: Part) -> str:
+        """Return the name of the layer that receives the input of a layer."""
+        return self.inside.get(layer.name, layer.name)
+
+    def unused(self, name: str) -> str:
+        """Return a name that no group has, this one if it can be."""
+        while name in self.parts:
+            name += "_"
+        return name
 
     @property
     def dt(self) -> float:
@@ -138,8 +156,8 @@ class Draft:
             return self.steps(layer, "displayPeriod", max(0.0, layer.finite("displayPeriod"))), 0
         if layer.keyword == "ConstantLayer":
             return 0, 0
-        if layer.keyword == "InputRegionLayer":
-            original = self.named(layer, "originalLayerName", "layer")
+        if (key := FOLLOWING.get(layer.keyword)) is not None:
+            original = self.named(layer, key, "layer")
             return self.schedule(original, (*seen, layer.name))
         trigger = layer.optional_text("triggerLayerName")
         if trigger is None or layer.text("triggerBehavior") != "updateOnlyOnTrigger":

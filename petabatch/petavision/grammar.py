@@ -33,6 +33,8 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?[fF]?", re.ASCII)
+_MORE_DOTS = re.compile(rf"({_NUMBER.pattern})(\.+)", re.ASCII)
+"""Numbers such as `0.0.`, whose last dot PetaVision's scanner ignores, as other characters without a rule."""
 _WORDS: dict[str, float | bool | None] = {"true": True, "false": False, "null": None} | {
     sign + word: math.copysign(math.inf, -1 if sign == "-" else 1)
     for sign in ("", "+", "-")
@@ -109,6 +111,12 @@ class _Token:
     at: int
 
 
+def _dots(number: str) -> int:
+    """Return how many dots after a number are no part of it."""
+    found = None if _NUMBER.fullmatch(number) else _MORE_DOTS.fullmatch(number)
+    return 0 if found is None else len(found[2])
+
+
 class _Parser:
     def __init__(self, text: str, file: str) -> None:
         self.text, self.file = text, file
@@ -126,6 +134,9 @@ class _Parser:
                 raise self._error("this text has no end", match.start(), expected='" on the same line')
             if kind == "other":
                 self.ignored.append((match[0], self._place(match.start())))
+            elif kind == "number" and (dots := _dots(match[0])):
+                yield _Token(kind, match[0][:-dots], match.start())
+                self.ignored += [(".", self._place(at)) for at in range(match.end() - dots, match.end())]
             elif kind != "blank":
                 yield _Token(kind, match[0], match.start())
         yield _Token("end", "the end of the file", len(self.text))

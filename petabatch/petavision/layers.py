@@ -6,12 +6,13 @@ import math
 from collections.abc import Callable
 
 from petabatch.clock import Clock, fires
-from petabatch.petavision import of_others
+from petabatch.petavision import labels, of_others
 from petabatch.petavision.draft import Draft, Table
 from petabatch.petavision.images import source
 from petabatch.petavision.part import Part
+from petabatch.petavision.probes import followed
 from petabatch.petavision.states import initial, started
-from petabatch.petavision.transfer import curve, plain_activity
+from petabatch.petavision.transfer import curve, transfer
 
 
 def layers(draft: Draft, part: Part) -> None:
@@ -20,15 +21,37 @@ def layers(draft: Draft, part: Part) -> None:
     if part.keyword == "PoolingIndexLayer":
         part.left_out.append(f"un-pooling finds the places of maxima {draft.shape(part)} itself")
         return
+    keys = curve(part, "hard") if part.keyword in _BEFORE_TRANSFER else None
+    if keys is not None:
+        draft.inside[part.name] = draft.unused(f"{part.name}_before")
     table: Table = {"type": "", "shape": draft.shape(part)}
     table |= KINDS[part.keyword](draft, part)
-    if part.flag("mirrorBCflag"):
-        table["border"] = "mirror"
+    border: Table = {"border": "mirror"} if part.flag("mirrorBCflag") else {}
+    when: Table = {}
     if (trigger := part.kind.keys.get("triggerLayerName")) is not None and trigger.becomes:
-        table |= _trigger(draft, part)
-    draft.add("layers", part, table)
+        when = _trigger(draft, part)
+    if keys is None:
+        draft.add("layers", part, table | border | when)
+    else:
+        _transferred(draft, part, table | when, keys, border)
     if output := recorded(draft, part):
         draft.layer_output[part.name] = output
+
+
+def _transferred(draft: Draft, part: Part, table: Table, keys: Table, border: Table) -> None:
+    """Add a layer whose class has a transfer function of its own: it follows a layer without."""
+    if part.keyword in ("MaskLayer", "DropoutLayer") and transfer(keys, 0.0) != 0:
+        part.refuse(
+            "VThresh", f"a transfer function of a {part.keyword} that is not 0 at 0 is not supported",
+            hint="an ANNLayer with it before this layer",
+        )  # fmt: skip
+    inside = draft.entry(part)
+    draft.add("layers", part, table, inside)
+    every: Table = {key: table[key] for key in ("every", "offset") if "every" in table and key in table}
+    after: Table = {"type": "rectified", "shape": table["shape"], **keys, **border, **every}
+    draft.add("layers", part, after)
+    link: Table = {"type": "identity", "pre": inside, "post": part.name}
+    draft.add("connections", part, link, f"{inside}To{part.name}")
 
 
 def recorded(draft: Draft, part: Part) -> Table | None:
@@ -94,6 +117,8 @@ def _lca(kind: str) -> Callable[[Draft, Part], Table]:
         tau, probe = part.finite("timeConstantTau"), part.optional_text("adaptiveTimeScaleProbe")
         if tau <= 0:
             part.refuse("timeConstantTau", "the time constant is not positive", found=f"{tau:g}")
+        if probe is not None and not followed(draft, draft.named(part, "adaptiveTimeScaleProbe", "probe")):
+            probe = None
         if probe is None and draft.dt != 1:
             part.differs(f"tau is timeConstantTau / dt: PetaVision's decay is exp(-dt^2 / {tau:g})")
             tau = Clock(dt=draft.dt).steps(tau)
@@ -118,7 +143,6 @@ def _constant(draft: Draft, part: Part) -> Table:
 
 
 def _leaky(draft: Draft, part: Part) -> Table:
-    plain_activity(part)
     tau = part.number("integrationTime")
     if tau <= 0:
         part.refuse("integrationTime", "the time constant is not positive", found=f"{tau:g}")
@@ -128,14 +152,12 @@ def _leaky(draft: Draft, part: Part) -> Table:
 
 def _plain(kind: str) -> Callable[[Draft, Part], Table]:
     def table(draft: Draft, part: Part) -> Table:
-        plain_activity(part)
         return {"type": kind}
 
     return table
 
 
 def _dropout(draft: Draft, part: Part) -> Table:
-    plain_activity(part)
     probability = part.finite("probability")
     if not 0 <= probability <= 100:
         part.refuse("probability", "this is not a probability in per cent", found=f"{probability:g}")
@@ -206,6 +228,15 @@ def _input(draft: Draft, part: Part) -> Table:
     return {"type": "input", **source(draft, part)}
 
 
+_BEFORE_TRANSFER = (
+    "LeakyIntegrator",
+    "PtwiseProductLayer",
+    "PtwiseQuotientLayer",
+    "ANNSquaredLayer",
+    "MaskLayer",
+    "DropoutLayer",
+)
+"""Classes that are types without a transfer function here."""
 KINDS: dict[str, Callable[[Draft, Part], Table]] = {
     "HyPerLayer": _linear,
     "ANNLayer": _ann,
@@ -230,10 +261,13 @@ KINDS: dict[str, Callable[[Draft, Part], Table]] = {
     "DependentFirmThresholdCostLayer": of_others.firm_cost,
     "BinningLayer": of_others.bins,
     "BackgroundLayer": of_others.background,
+    "WTALayer": of_others.winner,
     "CloneVLayer": of_others.clone,
     "GapLayer": of_others.gap,
     "SigmoidLayer": of_others.sigmoid,
     "InputRegionLayer": of_others.region,
+    "FilenameParsingLayer": labels.parsed,
+    "LabelLayer": labels.numbered,
     "ImageLayer": _input,
     "PvpLayer": _input,
 }

@@ -27,6 +27,8 @@ def learning(draft: Draft, part: Part) -> Table | None:
     found: Table = {"type": "hebbian"} | ({"rate": rate} if rate != 1 else {})
     if part.flag("useMask"):
         found["error"] = _masked(draft, part)
+    elif (post := ends(draft, part)[1]).name in draft.inside:
+        found["error"] = post.name
     if not (part.flag("normalizeDw") and part.flag("sharedWeights")):
         found["average"] = "sum"
     if momentum:
@@ -36,6 +38,10 @@ def learning(draft: Draft, part: Part) -> Table | None:
     if decay:
         found["decay"] = decay
         found |= {"decay_follows_rate": True} if follows else {}
+    if "batchPeriod" in part.kind.keys and (period := part.whole("batchPeriod")) != 1:
+        if period < 1:
+            part.refuse("batchPeriod", "this is not a number of updates", str(period))
+        found["accumulate"] = period
     if not part.flag("immediateWeightUpdate"):
         found["delayed"] = True
     interval = part.whole("dWMaxDecayInterval")
@@ -46,6 +52,21 @@ def learning(draft: Draft, part: Part) -> Table | None:
         # PetaVision's counter starts at 0: it decays after the first update, then every interval + 1.
         found["rate_decay"] = {"every": interval + 1, "fraction": fraction, "phase": interval}
     return found | _schedule(draft, part)
+
+
+def revived(draft: Draft, part: Part) -> Table:
+    """Return when features that are not active begin again. Source: PetaVision's `ImprintConn.cpp`."""
+    if "imprintTimeThresh" not in part.kind.keys:
+        return {}
+    time, (period, _) = part.finite("imprintTimeThresh"), _period(draft, part)
+    if not period:
+        return {}
+    updates = 100 if time == -1 else Clock(period).complete(draft.steps(part, "imprintTimeThresh", time))
+    part.differs(
+        "features that are not active begin again with new random weights, not with the mean of "
+        "what the post layer shows"
+    )
+    return {"revive": {"after": max(0, updates) + 1}}
 
 
 def _masked(draft: Draft, part: Part) -> str:
@@ -59,9 +80,7 @@ def _masked(draft: Draft, part: Part) -> str:
         )
     if sizes not in (wanted, [*wanted[:2], 1]):
         part.refuse("maskLayerName", "the mask has another shape", str(sizes), str(wanted))
-    name = f"{post.name}_masked_by_{mask.name}"
-    while name in draft.parts:
-        name += "_"
+    name = draft.unused(f"{post.name}_masked_by_{mask.name}")
     if name not in draft.layers:
         draft.add("layers", part, {"type": "mask", "shape": wanted}, name)
         link: Table = {"type": "identity", "pre": post.name, "post": name}
@@ -104,18 +123,22 @@ def _previous(draft: Draft, part: Part) -> Table | None:
 
 def _schedule(draft: Draft, part: Part) -> Table:
     """Return when the weights are updated; with a trigger, at the steps asked for by it."""
+    period, offset = _period(draft, part)
+    every = draft.every(period)
+    return ({"every": every} if every != "display" else {}) | ({"offset": offset} if offset else {})
+
+
+def _period(draft: Draft, part: Part) -> tuple[int, int]:
+    """Return (period, offset) of the updates in steps; period 0 for never."""
     if part.optional_text("triggerLayerName") is None:
         time = part.finite("weightUpdatePeriod")
         if time <= 0:
-            return {"every": "never"}
+            return 0, 0
         period = max(1, draft.steps(part, "weightUpdatePeriod", time))
         start = part.finite("initialWeightUpdateTime")
-        offset = Clock(period).under_way(draft.steps(part, "initialWeightUpdateTime", start))
         if start > time:
             part.differs("initialWeightUpdateTime is only a phase, as in PetaVision")
-    else:
-        period, offset = draft.trigger(part)
-        offset += 1
-        offset = offset if period and not fires(period, offset) else 0
-    every = draft.every(period)
-    return ({"every": every} if every != "display" else {}) | ({"offset": offset} if offset else {})
+        return period, Clock(period).under_way(draft.steps(part, "initialWeightUpdateTime", start))
+    period, offset = draft.trigger(part)
+    offset += 1
+    return period, offset if period and not fires(period, offset) else 0

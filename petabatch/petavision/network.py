@@ -199,8 +199,7 @@ def _class_hint(keyword: str) -> str:
 
 
 INSTEAD = {
-    "WTALayer": "a layer of type rescale with the method softmax",
-    "FilenameParsingLayer": "an input layer whose source has the classes as arrays",
+    "LabelErrorLayer": "an ANNErrorLayer, where errors beyond the label are to count, too",
     "PvpListLayer": "one .pvp file with all frames",
 }
 """What to use in place of classes that are not supported."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 
 from petabatch.petavision.draft import Draft, Table
-from petabatch.petavision.images import frame_of, source
+from petabatch.petavision.images import source
 from petabatch.petavision.part import Part
 from petabatch.petavision.states import initial
-from petabatch.petavision.transfer import plain_activity
+from petabatch.petavision.transforms import frame_of
 
 _WITH_POTENTIAL = ("lca", "momentum_lca", "ista", "leaky_integrator", "conductance_lif")
 """Types whose potential another layer can be given."""
@@ -16,7 +16,6 @@ _WITH_POTENTIAL = ("lca", "momentum_lca", "ista", "leaky_integrator", "conductan
 
 def mask(draft: Draft, part: Part) -> Table:
     """Return the keys of a mask: by the units of another layer, or by features."""
-    plain_activity(part)
     method = part.choice(
         "maskMethod",
         {
@@ -35,7 +34,7 @@ def mask(draft: Draft, part: Part) -> Table:
         found["features"] = [int(f) for f in features]
     else:
         mask = draft.named(part, "maskLayerName", "layer")
-        table: Table = {"type": "identity", "pre": mask.name, "post": part.name, "channel": "mask"}
+        table: Table = {"type": "identity", "pre": mask.name, "post": draft.entry(part), "channel": "mask"}
         if draft.shape(mask) != draft.shape(part):
             if draft.shape(mask) != [*draft.shape(part)[:2], 1]:
                 part.refuse("maskLayerName", "the mask has another shape", str(draft.shape(mask)))
@@ -125,6 +124,23 @@ def bins(draft: Draft, part: Part) -> Table:
     if not part.flag("zeroNeg"):
         found["outside"] = -1.0
     return found | ({"zero_unknown": True} if part.flag("zeroDCR") else {})
+
+
+def winner(draft: Draft, part: Part) -> Table:
+    """Return the keys of a layer that says which feature is the largest. Source: `WTALayer.cpp`."""
+    original = draft.named(part, "originalLayerName", "layer")
+    ny, nx, features = draft.shape(original)
+    if draft.shape(part) != [ny, nx, 1]:
+        part.refuse("originalLayerName", "the original has another size", str([ny, nx]))
+    low, high = part.finite("binMin"), part.finite("binMax")
+    if low >= high:
+        part.refuse("binMax", "this is not a range", f"{low:g} to {high:g}")
+    link: Table = {"type": "largest", "pre": original.name, "post": part.name, "number": True}
+    step = (high - low) / features
+    _reads(draft, part, original, link | ({"strength": step} if step != 1 else {}))
+    return (
+        {"type": "rectified", "vertices": [[0.0, low]], "slopes": [1.0, 1.0]} if low else {"type": "linear"}
+    )
 
 
 def background(draft: Draft, part: Part) -> Table:
@@ -251,9 +267,7 @@ def _copies(draft: Draft, part: Part) -> Table:
 
 def _potential(draft: Draft, part: Part, original: Part) -> str:
     """Add a layer with the potential of another one in each step; return its name."""
-    name = f"{original.name}_V"
-    while name in draft.parts:
-        name += "_"
+    name = draft.unused(f"{original.name}_V")
     if name in draft.layers:
         return name
     start = initial(draft, original)

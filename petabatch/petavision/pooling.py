@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 
 from petabatch.petavision.delivery import check_features, delays_of, delivered, ends
 from petabatch.petavision.draft import Draft, Table
 from petabatch.petavision.part import Part
+from petabatch.petavision.weights import ONE_TO_ONE
 
-_METHODS = {"maxpooling": "max", "sumpooling": "sum", "avgpooling": "average"}
+METHODS = {"maxpooling": "max", "sumpooling": "sum", "avgpooling": "average"}
+"""What pooling does with the activities of a window."""
 
 
 def pool(draft: Draft, part: Part, pre: Part, post: Part) -> None:
@@ -17,12 +20,39 @@ def pool(draft: Draft, part: Part, pre: Part, post: Part) -> None:
     window, blocks = window_of(draft, part, pre, post)
     table |= {"window": window} if window != blocks else {}
     check_features(part, post)
-    method = part.choice("pvpatchAccumulateType", _METHODS)
-    if part.flag("needPostIndexLayer"):
+    method = part.choice("pvpatchAccumulateType", METHODS)
+    if "needPostIndexLayer" in part.kind.keys and part.flag("needPostIndexLayer"):
         index = draft.named(part, "postIndexLayerName", "layer")
         if draft.shape(index) != draft.shape(post):
             part.refuse("postIndexLayerName", "this layer has another shape", str(draft.shape(index)))
     draft.add("connections", part, table | ({"method": method} if method != "max" else {}))
+
+
+def pooled_weights(draft: Draft, part: Part, pre: Part, post: Part) -> None:
+    """Add the table of a connection with weights that pools, as before there was PoolingConn."""
+    features = draft.shape(pre)[2], draft.shape(post)[2]
+    kind = part.text("weightInitType")
+    apart = part.flag("connectOnlySameFeatures") or features == (1, 1) or kind in ONE_TO_ONE
+    fixed = not part.flag("plasticityFlag") and part.optional_text("normalizeMethod") in (None, "none")
+    weight = part.optional_number("weightInit")
+    weight = float(kind in ONE_TO_ONE) if weight is None else weight
+    if kind not in ("UniformWeight", *ONE_TO_ONE) or not (fixed and apart and 0 < weight < math.inf):
+        part.refuse(
+            "pvpatchAccumulateType",
+            "pooling through other than fixed, equal weights of each feature to itself is not supported",
+            part.text("pvpatchAccumulateType"),
+            hint="a PoolingConn",
+        )
+    if kind in ONE_TO_ONE and (part.whole("nxp"), part.whole("nyp")) != (1, 1):
+        part.refuse("nxp", "one-to-one weights pool one unit alone", str(part.whole("nxp")), "1")
+    part.only("numAxonalArbors", hint="a PoolingConn for each delay")
+    part.read.add("sharedWeights")
+    pool(draft, part, pre, post)
+    if weight != 1:
+        table = draft.connections[part.name]
+        table["strength"] = table.get("strength", 1.0) * weight
+    if draft.connections[part.name].get("method", "max") == "max":
+        part.differs("the maximum of the window, also where it is negative, and not at least 0")
 
 
 def unpool(draft: Draft, part: Part, pre: Part, post: Part) -> None:
@@ -46,16 +76,14 @@ def unpool(draft: Draft, part: Part, pre: Part, post: Part) -> None:
     if window != blocks:
         part.refuse("originalConnName", "un-pooling of windows that overlap is not supported", str(window))
     table: Table = {"type": "pool"} | delivered(draft, part, pre, post)
-    if original.choice("pvpatchAccumulateType", _METHODS) != "max":
+    if original.choice("pvpatchAccumulateType", METHODS) != "max":
         part.differs("negative values are spread, too")
         draft.add("connections", part, table)
         return
     # On a GPU PetaVision finds the places without an index layer.
     key = "postIndexLayerName"
     index = [draft.named(original, key, "layer")] if original.optional_text(key) is not None else []
-    placed = f"{part.name}_placed"
-    while placed in draft.parts:
-        placed += "_"
+    placed = draft.unused(f"{part.name}_placed")
     draft.add("layers", part, {"type": "max_unpool", "shape": draft.shape(post), "window": blocks}, placed)
     into = {key: table.pop(key) for key in ("channel", "strength") if key in table}
     draft.add("connections", part, table | {"post": placed})

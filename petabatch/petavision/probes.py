@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import NoReturn
 
 from petabatch.clock import fires
 from petabatch.petavision.draft import Draft, Table
 from petabatch.petavision.part import Part
 
 _SCALES = {"AdaptiveTimeScaleProbe": "base", "KneeTimeScaleProbe": "knee", "LogTimeScaleProbe": "log"}
+_FOLLOWED = ("ColumnEnergyProbe", "QuotientProbe")
+"""Classes whose values time scales follow."""
 _COSTS = {
     "L2NormProbe": "squares",
     "L1NormProbe": "l1",
@@ -28,13 +29,21 @@ def probes(draft: Draft, part: Part) -> None:
     if part.keyword == "ColumnEnergyProbe":
         _energy(draft, part)
     elif part.keyword == "QuotientProbe":
-        terms = {
-            key: term(draft, draft.named(part, key, "probe"), inside=part)
-            for key in ("numerator", "denominator")
-        }
-        draft.add("probes", part, {"type": "quotient", **terms, **_when(draft, part)})
+        parts = {key: _costs(draft, part, key) for key in ("numerator", "denominator")}
+        draft.add("probes", part, {"type": "quotient", **parts, **_when(draft, part)})
     else:
         _layer_probe(draft, part)
+
+
+def _costs(draft: Draft, part: Part, key: str) -> Table | list[Table]:
+    """Return the cost that a side of a quotient measures: a probe, or the terms of an energy."""
+    probe = draft.named(part, key, "probe")
+    if probe.keyword != "ColumnEnergyProbe":
+        return _short(term(draft, probe, inside=part) | {"coefficient": 1.0})
+    terms = [_short(term(draft, one, inside=part)) for one in draft.terms.get(probe.name, ())]
+    if not terms:
+        part.refuse(key, "no probe is a term of this energy", probe.name)
+    return terms if len(terms) > 1 else terms[0]
 
 
 def _layer_probe(draft: Draft, part: Part) -> None:
@@ -113,8 +122,10 @@ def term(draft: Draft, part: Part, inside: Part | None = None) -> Table:
             found["norm"] = "l1"  # below a corner that is never reached
         elif part.keyword == "FirmThresholdCostFnLCAProbe":
             found |= _corner(part, low + width)
-    if inside is not None and found["norm"] == "squares" and part.finite("exponent") != 2:
-        part.refuse("exponent", "norms in a sum are squared", f"{part.finite('exponent'):g}", "2")
+    if inside is not None and found["norm"] == "squares" and (power := part.finite("exponent")) != 2:
+        if power != 1:
+            part.refuse("exponent", "in sums norms have a power of 1 or 2", f"{power:g}", "1 or 2")
+        found["norm"] = "root"
     return {key: value for key, value in found.items() if (key, value) != ("above", 0.0)}
 
 
@@ -183,16 +194,34 @@ def time_scales(draft: Draft) -> None:
         key = "adaptiveTimeScaleProbe"
         if key in layer.kind.keys and layer.optional_text(key) is not None:
             probe = draft.named(layer, key, "probe")
+            if not followed(draft, probe):
+                continue
             draft.layers[name]["time_scale"] = _scale(draft, layer, probe)
             probe.becomes.append(f"layers.{name}.time_scale")
+
+
+def followed(draft: Draft, probe: Part) -> bool:
+    """Return whether a time scale follows anything; it is told if no probe of the file can be meant."""
+    target = probe.group.entries.get("targetName")
+    if target is None or target.value in draft.source.groups:
+        return True
+    if any(one.keyword in _FOLLOWED for one in draft.of_role("probe")):
+        return True
+    probe.read |= probe.kind.keys.keys()
+    probe.differs(f"there is no probe {target.value}, where PetaVision stops: the time scale is 1")
+    return False
 
 
 def _scale(draft: Draft, layer: Part, part: Part) -> Table:
     if part.keyword not in _SCALES:
         layer.refuse("adaptiveTimeScaleProbe", "this probe is no time scale", part.keyword)
     energy = draft.named(part, "targetName", "probe")
-    if energy.keyword != "ColumnEnergyProbe" or energy.name not in draft.probes:
-        _no_energy(part, energy)
+    if energy.keyword not in _FOLLOWED or energy.name not in draft.probes:
+        part.refuse(
+            "targetName",
+            "time scales follow the energy of a ColumnEnergyProbe, or a quotient of energies",
+            f"{energy.name}, a {energy.keyword}",
+        )
     found: Table = {"type": _SCALES[part.keyword], "energy": energy.name}
     if part.optional_text("triggerLayerName") is not None:
         period, offset = draft.trigger(part)
@@ -210,11 +239,3 @@ def _scale(draft: Draft, layer: Part, part: Part) -> Table:
                 part.refuse(key, "this is not a positive number", f"{value:g}")
             found[ours] = value
     return found
-
-
-def _no_energy(part: Part, energy: Part) -> NoReturn:
-    part.refuse(
-        "targetName",
-        "time scales follow the energy of a ColumnEnergyProbe",
-        f"{energy.name}, a {energy.keyword}",
-    )

@@ -103,13 +103,3 @@ def _on_polyline(corners: list[list[float]], slopes: list[float], v: float) -> f
         if v0 <= v < v1:
             return a0 + (a1 - a0) * (v - v0) / (v1 - v0)
     return corners[-1][1] + slopes[1] * (v - corners[-1][0])
-
-
-def plain_activity(part: Part) -> None:
-    """Raise Refused if a layer has a transfer function."""
-    if curve(part, "hard") is not None:
-        part.refuse(
-            "VThresh",
-            f"a transfer function of a {part.keyword} is not supported",
-            hint="an ANNLayer with it, after an IdentConn from this layer",
-        )

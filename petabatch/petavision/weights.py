@@ -13,7 +13,6 @@ ONE_TO_ONE = ("OneToOneWeights", "IdentWeight")
 _INSTEAD = {
     "CoCircWeight": "initWeightsFile, with weights that have been computed",
     "SmartWeight": "initWeightsFile, with weights that have been computed",
-    "OneToOneWeightsWithDelays": "a HyPerConn of OneToOneWeights for each delay",
 }
 """What to use in place of weights that are not supported."""
 
@@ -30,7 +29,7 @@ def init(draft: Draft, part: Part, pre: Part, post: Part) -> Table:
         return {"type": "file", "path": draft.files.named(file), "frame": part.whole("frameNumber")}
     kinds = (
         "UniformRandomWeight", "GaussianRandomWeight", "DiscreteUniformRandomWeight", "UniformWeight",
-        "Gauss2DWeight", "SpreadOverArborsWeight", "FileWeight", *ONE_TO_ONE,
+        "Gauss2DWeight", "SpreadOverArborsWeight", "OneToOneWeightsWithDelays", "FileWeight", *ONE_TO_ONE,
     )  # fmt: skip
     kind = part.choice("weightInitType", {name: name for name in kinds}, _INSTEAD)
     if kind == "FileWeight":
@@ -41,6 +40,10 @@ def init(draft: Draft, part: Part, pre: Part, post: Part) -> Table:
     if kind in ONE_TO_ONE:
         value = 1.0 if kind == "IdentWeight" else _weight(part, 1.0)
         return {"type": "constant", "value": value, "same_feature": True}
+    if kind == "OneToOneWeightsWithDelays":
+        value = _weight(part, 1.0)
+        found = {"type": "petavision_one_to_one"}
+        return found | ({"value": value} if value != 1 else {})
     if kind == "Gauss2DWeight":
         return _gauss(draft, part, pre, post)
     if kind == "SpreadOverArborsWeight":
@@ -57,10 +60,19 @@ def init(draft: Draft, part: Part, pre: Part, post: Part) -> Table:
         low, high = part.finite("wMinInit"), part.finite("wMaxInit")
         if high < low:
             part.refuse("wMaxInit", "this is not a range", f"{low:g} to {high:g}")
-        part.only("minNNZ")
         sparse = part.finite("sparseFraction")
         if not 0 <= sparse <= 1:
             part.refuse("sparseFraction", "this is not a fraction", f"{sparse:g}")
+        if (least := part.whole("minNNZ")) > 0:
+            units = part.whole("nyp") * part.whole("nxp") * post.whole("nf")
+            chance = sum(
+                math.comb(units, one) * (1 - sparse) ** one * sparse ** (units - one)
+                for one in range(min(least, units + 1))
+            )
+            if chance > 1e-6:
+                part.differs(f"{chance:.1%} of patches have fewer than minNNZ = {least} weights other than 0")
+            else:
+                part.idle("minNNZ", "no effect, as patches have as many weights other than 0")
         found = {"type": "uniform"} | ({"low": low} if low else {}) | ({"high": high} if high != 1 else {})
         return found | ({"sparsity": sparse} if sparse else {})
     mean, deviation = part.finite("wGaussMean"), part.finite("wGaussStdev")

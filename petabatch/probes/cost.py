@@ -12,13 +12,14 @@ from petabatch.spec.compiled import NotSuitable, Term
 from petabatch.spec.model import Finite, Model, NonNegative, Positive
 from petabatch.variable import Array
 
-Norm = Literal["squares", "l1", "l0", "firm"]
+Norm = Literal["squares", "root", "l1", "l0", "firm"]
 
 
 class Cost(Model):
     """Cost of the activity of a layer: coefficient * sum over its units of a cost of their activity a:
 
     - `squares`: a^2;  `l1`: |a|;  `l0`: 1 where |a| > `above`;
+    - `root`: a^2, and of the sum the root;
     - `firm`: |a| (1 - |a| / 2T) below T = `corner`, T / 2 above. With T = threshold + width, this is the cost
       that the firm threshold minimises (PetaVision's `CostFunctions.hpp:32-49`).
     """
@@ -56,12 +57,13 @@ class Cost(Model):
     def measure(self, read: Callable[[str, str], Array], xp: Any) -> Array:
         """Return coefficient times the sum, float64 `[lanes]`."""
         each = cost(read(self.layer, "A"), self.norm, self.above, self.corner, xp)
-        return self.coefficient * sums(masked(each, self.mask, read))
+        total = sums(masked(each, self.mask, read))
+        return self.coefficient * (xp.sqrt(total) if self.norm == "root" else total)
 
 
 def cost(activity: Array, norm: Norm, above: float, corner: float | None, xp: Any) -> Array:
     """Return the cost of each unit, with the shape of `activity`; squares are computed in float64."""
-    if norm == "squares":
+    if norm in ("squares", "root"):
         return xp.square(activity, dtype=float)
     size = xp.abs(activity)
     if norm == "l1":

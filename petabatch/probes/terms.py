@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
@@ -13,6 +13,9 @@ from petabatch.spec.compiled import Term
 from petabatch.spec.frozen import FROZEN
 from petabatch.spec.parts import Layer, Probe, Reading
 from petabatch.variable import Array
+
+Costs = Cost | Annotated[tuple[Cost, ...], Field(min_length=1)]
+"""One cost, or several that are added up."""
 
 
 class Sum(Probe):
@@ -67,16 +70,18 @@ class Sum(Probe):
 
 
 class Quotient(Probe):
-    """Quotient of two costs, such as the energy of a residual relative to that of its image.
+    """Quotient of costs or sums of costs, such as the energy of a residual relative to that of its image.
 
-    NaN where the denominator is zero. Corresponds to PetaVision's QuotientProbe.
+    NaN where the denominator is zero. It can control adaptive time scales. Corresponds to PetaVision's
+    QuotientProbe.
     """
 
     type: Literal["quotient"] = "quotient"
-    numerator: Cost
-    """The cost in the numerator."""
-    denominator: Cost
-    """The cost in the denominator."""
+    followed: ClassVar[str] = "quotient"
+    numerator: Costs
+    """The cost in the numerator, or an array of costs that are added up."""
+    denominator: Costs
+    """The cost in the denominator, or an array of costs that are added up."""
 
     @property
     def slicewise(self) -> bool:
@@ -84,12 +89,15 @@ class Quotient(Probe):
         return True
 
     def layers(self) -> Sequence[str]:
-        """Return the names of the layers of both costs."""
-        return (*self.numerator.names, *self.denominator.names)
+        """Return the names of the layers of all costs."""
+        return [name for cost in self._costs() for name in cost.names]
 
     def masks(self) -> Sequence[tuple[str, str]]:
         """Return the pairs (layer, mask)."""
-        return [(c.layer, c.mask) for c in (self.numerator, self.denominator) if c.mask is not None]
+        return [(c.layer, c.mask) for c in self._costs() if c.mask is not None]
+
+    def _costs(self) -> tuple[Cost, ...]:
+        return (*_several(self.numerator), *_several(self.denominator))
 
     def quantities(self) -> Mapping[str, str]:
         """Return the name of the quotient."""
@@ -97,5 +105,12 @@ class Quotient(Probe):
 
     def measure(self, read: Reading, xp: Any) -> Mapping[str, Array]:
         """Return it, `[lanes]`."""
-        above, below = self.numerator.measure(read, xp), self.denominator.measure(read, xp)
+        above, below = (
+            sum(cost.measure(read, xp) for cost in _several(costs))
+            for costs in (self.numerator, self.denominator)
+        )
         return {"quotient": xp.where(below == 0, xp.nan, above / xp.where(below == 0, 1, below))}
+
+
+def _several(costs: Costs) -> tuple[Cost, ...]:
+    return costs if isinstance(costs, tuple) else (costs,)

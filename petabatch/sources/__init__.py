@@ -7,6 +7,7 @@ from petabatch.sources.idx import Idx
 from petabatch.sources.images import Images
 from petabatch.sources.in_python import Dataset
 from petabatch.sources.iterable import Iterable
+from petabatch.sources.labels import Labels
 from petabatch.sources.photographs import Photographs
 from petabatch.sources.sound import Sound
 from petabatch.sources.synthetic import Bars, DeadLeaves, Gratings, Noise
@@ -24,6 +25,7 @@ __all__ = [
     "ImageArray",
     "Images",
     "Iterable",
+    "Labels",
     "Noise",
     "Photographs",
     "Sound",

@@ -97,11 +97,7 @@ class Specified(Order):
         """Return the playlist; raises InputError if a list does not have one number for each slice."""
         skip = (self.skip,) * batch if isinstance(self.skip, int) else self.skip
         for key, given in (("start", self.start), ("skip", skip)):
-            if len(given) != batch:
-                raise InputError(
-                    f"order.{key} does not have one number for each slice\n"
-                    f"    found:    {len(given)} numbers\n    expected: {batch}, the batch size"
-                ).at(f"order.{key}")
+            _one_each(key, given, batch)
         beyond = [first for first in self.start if first >= sum(frames)]
         if beyond:
             raise InputError(
@@ -109,6 +105,15 @@ class Specified(Order):
                 f"    found:    {beyond[0]}\n    expected: less than {sum(frames)}, the number of frames"
             ).at("order.start")
         return _Strided(sum(frames), self.start, skip)
+
+
+def _one_each(key: str, given: Sequence[int], batch: int) -> None:
+    """Raise InputError if there is not one number for each slice."""
+    if len(given) != batch:
+        raise InputError(
+            f"order.{key} does not have one number for each slice\n"
+            f"    found:    {len(given)} numbers\n    expected: {batch}, the batch size"
+        ).at(f"order.{key}")
 
 
 class Shuffled(Order):
@@ -139,10 +144,14 @@ class ByMovie(Order):
 
     moving = apart = True
     type: Literal["by_movie"] = "by_movie"
+    start: tuple[Index, ...] = ()
+    """Frames by which each slice starts later (start_frame_index); by default 0."""
 
     def open(self, frames: Sequence[int], batch: int, seed: int) -> Playlist:
-        """Return the playlist."""
-        return _Parts(sum(frames), batch)
+        """Return the playlist; raises InputError if a list does not have one number for each slice."""
+        if self.start:
+            _one_each("start", self.start, batch)
+        return _Parts(sum(frames), batch, self.start or (0,) * batch)
 
 
 class Movie(Order):
@@ -223,10 +232,11 @@ class _Interleaved(Playlist):
 class _Parts(Playlist):
     count: int
     batch: int
+    later: tuple[int, ...]
 
     @property
     def note(self) -> str:
-        if self.count >= self.batch or self.batch == 1:
+        if self.count >= self.batch or self.batch == 1 or any(self.later):
             return ""
         return (
             f'order = "by_movie" starts all {self.batch} slices at the first frame, and they show the same: '
@@ -234,7 +244,7 @@ class _Parts(Playlist):
         )
 
     def frame(self, slice_: int, display: int, rng: LazyStream) -> int:
-        return (slice_ * (self.count // self.batch) + display) % self.count
+        return (self.later[slice_] + slice_ * (self.count // self.batch) + display) % self.count
 
     def crop(self, slice_: int, display: int) -> tuple[int, ...]:
         return (slice_,)

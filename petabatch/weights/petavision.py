@@ -141,3 +141,34 @@ class PetaVisionSectors(Directed):
         own, before = number == self.sector, (number + 1) % self.sectors == self.sector
         share = np.where(own, 1 - (angle - number), np.where(before, angle - number, 0))
         return self.value * np.where(u**2 + v**2 < 1e-4, 1 / self.sectors, share)
+
+
+class PetaVisionOneToOne(Initial):
+    """Weights that spread each pre feature over as many post features as there are `connections`.
+
+    This one has the weight `value` from the middle of a patch to post feature connections * pre + `number`,
+    for each pre feature, and 0 elsewhere; with delays, a history of each feature. Source: PetaVision's
+    OneToOneWeightsWithDelays, `InitOneToOneWeightsWithDelays.cpp`.
+    """
+
+    type: Literal["petavision_one_to_one"] = "petavision_one_to_one"
+    connections: Count
+    """Number of connections."""
+    number: Index = 0
+    """Number of this connection among them, from 0."""
+    value: Finite = 1.0
+    """The weight."""
+
+    @property
+    def of_patches(self) -> bool:
+        """They depend on places in a patch."""
+        return True
+
+    def weights(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+        """Return the weights."""
+        found = np.zeros(shape)
+        _, _, nf_pre, nyp, nxp, nf_post = shape
+        for pre in range(nf_pre):
+            if (post := self.connections * pre + self.number) < nf_post:
+                found[:, :, pre, nyp // 2, nxp // 2, post] = self.value
+        return found

@@ -91,7 +91,7 @@ def test_weights_learn_from_layers_that_are_split_otherwise_than_their_own(
     connections = {
         "copy": Identity(pre="V1", post="seen"),
         "whole": weights("seen", "more", learn=Hebbian(error="V1", **rule)),
-        "into_split": weights("image", "V2", 2, learn=Hebbian(error="seen", **rule)),
+        "into_split": weights("image", "V2", 2, learn=Hebbian(error="seen", accumulate=2, **rule)),
         "clone": Clone(pre="V1", post="V2", of="whole", error="V2"),
         "clone_of_split": Clone(pre="seen", post="recon", of="dictionary", error="error", strength=0.1),
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
@@ -129,6 +130,26 @@ def test_overlapped_updates_are_exact_ones_that_come_one_update_late(stop: int) 
         second.state.arrays["connections/dictionary/weights"],
         whole.state.arrays["connections/dictionary/weights"],
     )
+
+
+@pytest.mark.parametrize("stop", [20, 40])
+def test_products_that_wait_for_further_updates_go_on_in_a_resumed_run(stop: int) -> None:
+    network = _with_rule(lca_network(images(3)), accumulate=2)
+    whole, recorded = simulate(network)
+    weights = recorded["connections/dictionary/weights"]
+    changes = [np.abs(b - a).max() > 1e-6 for a, b in pairwise(weights)]
+    assert changes == [False, True] * (len(weights) // 2)  # but for the rounding of their normalisation
+    first = Engine(schedule(build(network)), Serial(), 1)
+    first.start()
+    for step in drive(first):
+        if step == stop:
+            break
+    first.collect()
+    second = Engine(schedule(build(network)), Serial(), 1)
+    second.resume(stop, {key: array.copy() for key, array in first.state.saved().items()})
+    collect(second)
+    for key, array in whole.state.arrays.items():
+        np.testing.assert_array_equal(second.state.arrays[key], array)
 
 
 @pytest.mark.parametrize("arrives", ["at once", "when it is waited for"])

@@ -142,6 +142,16 @@ def test_the_largest_feature_of_a_position(parts: dict[str, int], kernel: str) -
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("parts", PARTS, ids=str)
+def test_the_number_of_the_largest_feature(parts: dict[str, int], kernel: str) -> None:
+    most = {"most": Linear(shape=(18, 12, 1))}
+    found = agrees(loop_with(kernel, most, {"largest": Largest(pre="V1", post="most", number=True)}), parts)
+    np.testing.assert_array_equal(
+        found["layers/most/A"][-1], found["layers/V1/A"][-1].argmax(axis=-1)[..., None]
+    )
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
 def test_masks_and_bins_of_each_position(kernel: str) -> None:
     layers = {
         "some": Mask(shape=(36, 24, 3), features=(0, 2)),

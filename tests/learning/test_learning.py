@@ -176,3 +176,14 @@ def test_steps_read_the_weights_that_were_learned(mode: str) -> None:
     )
     for path, values in reference.items():
         np.testing.assert_allclose(learned[path], values, rtol=1e-3, atol=1e-4, err_msg=path)
+
+
+def test_products_of_several_updates_are_averaged_into_one_change() -> None:
+    """Each third update changes the weights, by the mean over the active units of all three."""
+    found = updated(Hebbian(rate=0.5, accumulate=3))
+    want = START
+    for k in range(8):
+        if k % 3 == 2:
+            product, counts = PRODUCTS[k - 2 : k + 1].sum(axis=0), COUNTS[k - 2 : k + 1].sum(axis=0)
+            want = want + 0.5 * np.where(counts > 0, product / np.maximum(counts, 1), 0)
+        np.testing.assert_allclose(found[k], want, rtol=1e-12)

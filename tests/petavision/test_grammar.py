@@ -40,6 +40,19 @@ def test_unknown_characters_are_ignored_and_told_of() -> None:
     assert (character, place.line) == ("§", 9)
 
 
+def test_a_dot_after_a_number_is_ignored_and_told_of() -> None:
+    """As by PetaVision's scanner (`params.l`), which reads `0.0.` as 0.0, and `1.2.3` as two numbers."""
+    found = parse('HyPerCol "a" = { nx = 0.5.; ny = 1.; dt = 2...; };', "x")
+    assert [entry.value for entry in found.groups["a"].entries.values()] == [0.5, 1.0, 2.0]
+    assert [(character, place.column) for character, place in found.ignored] == [
+        (".", 26),
+        (".", 45),
+        (".", 46),
+    ]
+    with pytest.raises(ParamsError, match="column 23: this is not a value"):
+        parse('HyPerCol "a" = { nx = 1.2.3; };', "x")
+
+
 def test_sweeps() -> None:
     found = parse((PARAMS / "sweep.params").read_text(), "sweep")
     assert [entry.value for entry in found.sweeps["Out", "VThresh"]] == [0.5, 1.5, 0.75]

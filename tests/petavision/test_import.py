@@ -186,14 +186,16 @@ def test_a_sweep_of_shapes_is_a_network_for_each_value(tmp_path: Path) -> None:
 
 def test_what_is_not_supported_is_named_with_its_place(tmp_path: Path) -> None:
     text = (PARAMS / "sweep.params").read_text().partition("ParameterSweep")[0]
-    text += 'WTALayer "Spikes" = { nf = 1; };\nIdentConn "SpikesToOut" = { channelCode = 0; };\n'
+    text += 'MLPErrorLayer "Spikes" = { nf = 1; };\nIdentConn "SpikesToOut" = { channelCode = 0; };\n'
     text += 'OwnProbe "P" = { };\n'
     (found,) = imported(tmp_path, text)
-    assert re.search(r"not supported +WTALayer Spikes\n +line 8, column 1: the class WTALayer", found.report)
+    assert re.search(
+        r"not supported +MLPErrorLayer Spikes\n +line 8, column 1: the class MLPErrorLayer", found.report
+    )
     assert re.search(r"not supported +IdentConn SpikesToOut\n +line 9", found.report)
     assert re.search(r"left out +OwnProbe P", found.report)
     assert "# NOT SUPPORTED: Spikes" in found.text
-    with pytest.raises(ParamsError, match="WTALayer is not supported"):
+    with pytest.raises(ParamsError, match="MLPErrorLayer is not supported"):
         petabatch.load(tmp_path / "net.params")
 
 

@@ -257,6 +257,12 @@ def test_the_environment_is_what_is_given(tmp_path: Path, monkeypatch: pytest.Mo
     assert tomllib.loads(found.text)["layers"]["Out"]["shape"] == [24, 24, 2]
 
 
+def test_a_file_that_is_read_is_named(tmp_path: Path) -> None:
+    said = failure(tmp_path, 'local file = io.open("sizes.txt")\nprint(file:read())')
+    assert "net.lua:2: attempt to index a nil value (local 'file')" in said
+    assert "io.open reads no files here: sizes.txt" in said
+
+
 FORBIDDEN = (
     "python", "load", "loadstring", "loadfile", "debug.sethook", "coroutine", "io.popen", "io.lines",
     "io.read", "os.remove", "os.rename", "os.tmpname", "string.dump",

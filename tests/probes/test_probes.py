@@ -69,6 +69,16 @@ def test_quotient_of_two_costs() -> None:
     assert np.isnan(found["quotient"]).all()
 
 
+def test_quotient_of_sums_of_costs_and_of_the_root_of_a_sum() -> None:
+    above = Cost(layer="error", norm="root", coefficient=3.0)
+    below = Cost(layer="image", coefficient=0.5), Cost(layer="V1", norm="l1", coefficient=0.1)
+    probe = Quotient(numerator=above, denominator=below)
+    assert sorted(probe.layers()) == ["V1", "error", "image"]
+    found, a = measured(probe)
+    energy = 0.5 * total(a["image"] ** 2) + 0.1 * total(np.abs(a["V1"]))
+    np.testing.assert_allclose(found["quotient"], 3 * np.sqrt(total(a["error"] ** 2)) / energy, rtol=1e-6)
+
+
 def test_statistics_of_a_layer() -> None:
     found, a = measured(Statistics(layer="recon", above=0.1))
     flat = a["recon"].reshape(2, -1)

@@ -28,6 +28,12 @@ def test_sequential_slices_take_turns_and_movies_of_images_start_at_equal_distan
     assert frames(ByMovie(), [1] * 7, 3, 4) == [[0, 1, 2, 3], [2, 3, 4, 5], [4, 5, 6, 0]]
 
 
+def test_movies_of_images_start_as_much_later_as_is_asked_for() -> None:
+    assert frames(ByMovie(start=(1, 6, 0)), [1] * 7, 3, 3) == [[1, 2, 3], [1, 2, 3], [4, 5, 6]]
+    with pytest.raises(InputError, match=r"order.start does not have one number for each slice"):
+        ByMovie(start=(1, 6)).open([1] * 7, 3, 1)
+
+
 @pytest.mark.parametrize(
     ("count", "batch", "said"), [(3, 4, True), (4, 4, False), (1, 1, False), (3, 2, False)]
 )

@@ -42,6 +42,10 @@ _NEEDED: dict[str, str] = {
     "SigmoidLayer": 'originalLayerName = "C"; phase = 3;',
     "BackgroundLayer": 'originalLayerName = "Grey"; phase = 5;',
     "InputRegionLayer": 'originalLayerName = "I";',
+    "WTALayer": 'originalLayerName = "O"; phase = 5;',
+    "FilenameParsingLayer": 'inputLayerName = "Listed"; classList = "Classes.txt";',
+    "LabelLayer": 'movieLayerName = "Listed"; labelStart = 0; labelLength = 1;',
+    "ImprintConn": "imprintTimeThresh = 10;",
     "TransposePoolingConn": 'originalConnName = "Max"; preLayerName = "Half"; postLayerName = "O";',
     "ImageLayer": 'inputPath = "images.txt";',
     "PvpLayer": 'inputPath = "images.pvp";',
@@ -68,7 +72,9 @@ def written(keyword: str, given: str = "") -> str:
         return f"{head}= {_with(rest, given)}"
     one, needed = CLASSES[keyword], _NEEDED.get(keyword, "")
     if one.role == "layer":
-        needed += "nf = 2; " + ("phase = 1; " if "phase" not in needed else "")
+        needed += ("nf = 1; " if keyword == "WTALayer" else "nf = 2; ") + (
+            "phase = 1; " if "phase" not in needed else ""
+        )
     elif one.role == "connection" and keyword not in (
         "TransposeConn",
         "TransposePoolingConn",
@@ -82,6 +88,8 @@ def written(keyword: str, given: str = "") -> str:
     text = CONTEXT + f'{keyword} "X" = {_with(f" {needed} }};", given)}\n'
     if "TimeScaleProbe" in keyword:
         text = text.replace("AShift = 0.3; InitV", 'AShift = 0.3; adaptiveTimeScaleProbe = "X"; InitV')
+    if "Listed" in needed:
+        text += 'ImageLayer "Listed" = { nf = 2; phase = 9; inputPath = "images.txt"; };\n'
     if keyword == "CopyConn":
         text += f'HyPerConn "Two" = {{ numAxonalArbors = 2; {_CONNECTION}{_PATCH}{_WEIGHTS}}};\n'
     if keyword == "ColumnEnergyProbe":

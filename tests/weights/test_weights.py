@@ -37,7 +37,7 @@ from petabatch.weights import (
     WeightArray,
     WeightFile,
 )
-from petabatch.weights.petavision import PetaVisionSectors
+from petabatch.weights.petavision import PetaVisionOneToOne, PetaVisionSectors
 from support.networks import images, lca_network
 
 SHAPE = (1, 1, 5, 4, 3, 2)
@@ -138,6 +138,21 @@ def test_sectors_share_weights_by_their_angle() -> None:
             np.testing.assert_allclose(weights[..., feature], expected, atol=1e-9)
     with pytest.raises(ParamsError, match="there is no such sector"):
         PetaVisionSectors(sectors=3, sector=3)
+
+
+def test_one_to_one_weights_spread_each_feature_over_several() -> None:
+    several = [
+        PetaVisionOneToOne(connections=3, number=number, value=2.0).weights(
+            (1, 1, 2, 3, 1, 5), stream(1, "w")
+        )
+        for number in range(3)
+    ]
+    for number, weights in enumerate(several):
+        expected = np.zeros((1, 1, 2, 3, 1, 5))
+        for pre in range(2):
+            if 3 * pre + number < 5:
+                expected[0, 0, pre, 1, 0, 3 * pre + number] = 2
+        np.testing.assert_array_equal(weights, expected)
 
 
 def test_a_gabor_bank_has_as_many_directions_as_its_features_ask_for() -> None:

@@ -68,7 +68,7 @@ INIT = {
     "wMinInit": number(0.0, "`init`: `low`"),
     "wMaxInit": number(1.0, "`init`: `high`"),
     "sparseFraction": number(0.0, "`init`: `sparsity`"),
-    "minNNZ": whole(0, "not supported"),
+    "minNNZ": whole(0, "told where patches of `sparsity` may have fewer"),
     "wGaussMean": number(0.0, "`init`: `mean`"),
     "wGaussStdev": number(1.0, "`init`: `deviation`"),
     "aspect": number(1.0, "`init`"),
@@ -124,6 +124,10 @@ _HYPER = _DELIVERY | _RECORDED | _WEIGHTS | _LEARN | INIT | _NORMALIZE
 CONNECTIONS: dict[str, Class] = {
     "HyPerConn": Class("connection", "conv", _HYPER),
     "MomentumConn": Class("connection", "conv", _HYPER | _MOMENTUM),
+    "ImprintConn": Class(
+        "connection", "conv", _HYPER | {"imprintTimeThresh": number(REQUIRED, "`revive`: `after`")}
+    ),
+    "BatchConn": Class("connection", "conv", _HYPER | {"batchPeriod": whole(1, "`learn`: `accumulate`")}),
     "CloneConn": Class("connection", "clone", _COPY),
     "CopyConn": Class("connection", "clone", _COPY | _NORMALIZE),
     "PlasticCloneConn": Class("connection", "clone with `error`", _COPY),

@@ -18,7 +18,7 @@ INIT_V = {
     "frameNumber": whole(0, "`start`: `frame`"),
 }
 """Initial states."""
-_SIZE = {
+SIZE = {
     "nxScale": number(1.0, "`shape`"),
     "nyScale": number(1.0, "`shape`"),
     "nf": whole(1, "`shape`"),
@@ -35,18 +35,20 @@ _SIZE = {
     "initialWriteTime": number(0.0, "the first of these steps, with another phase"),
     "initializeFromCheckpointFlag": flag(False, "`start`, or `init` and `previous`"),
 }
-_TRIGGER = {
+"""What every layer has."""
+TRIGGER = {
     "triggerFlag": flag(None, "", "obsolete: `triggerLayerName` alone counts"),
     "triggerLayerName": text(None, "`every`, or `reset`"),
     "triggerOffset": number(0.0, "`offset`, with the other sign"),
     "triggerBehavior": text("updateOnlyOnTrigger", "`every`, or `reset`"),
     "triggerResetLayerName": text(None, "`reset_to`"),
 }
+"""When a layer is updated, or reset."""
 _CHANNELS = {
     "channelIndices": numbers((), "`strength` of the connections to these channels"),
     "channelCoefficients": numbers((), "`strength` of the connections to these channels"),
 }
-LAYER = _SIZE | _TRIGGER | INIT_V | _CHANNELS
+LAYER = SIZE | TRIGGER | INIT_V | _CHANNELS
 _ANN = {
     "VThresh": number(-INF, "`threshold`"),
     "AMin": number(None, "`minimum`; by default VThresh"),
@@ -63,47 +65,15 @@ _LCA = {
     "adaptiveTimeScaleProbe": text(None, "`time_scale`"),
 }
 _SELF = {"selfInteract": flag(True, "`self_interact`")}
-_INPUT = {
-    "inputPath": text(REQUIRED, "`source`: `files` or `file`"),
-    "displayPeriod": number(0.0, "`run.display`, or `every`"),
-    "batchMethod": text("byFile", "`order`"),
-    "start_frame_index": numbers((), "`order`: `start`"),
-    "skip_frame_index": numbers((), "`order`: `skip`"),
-    "resetToStartOnLoop": flag(False, "not supported"),
-    "offsetAnchor": text("tl", "`crop` or `pad`: `position`"),
-    "offsetX": whole(0, "`offset`"),
-    "offsetY": whole(0, "`offset`"),
-    "padValue": number(0.0, "`pad`: `value`"),
-    "autoResizeFlag": flag(False, "`resize`"),
-    "aspectRatioAdjustment": text("crop", "`resize`: `fit`"),
-    "interpolationMethod": text("bicubic", "`resize`: `interpolation`"),
-    "inverseFlag": flag(False, "transform `invert`"),
-    "normalizeLuminanceFlag": flag(False, "`normalize`"),
-    "normalizeStdDev": flag(True, '`normalize = "petavision"` or `"range"`'),
-    "useInputBCflag": flag(False, '`border = "image"`'),
-    "jitterChangeInterval": number(0.0, "`crop`: `jitter`, `flip`"),
-    "jitterChangeIntervalUnit": text("displayPeriod", "the display period alone"),
-    "maxShiftX": whole(0, "`crop`: `jitter`"),
-    "maxShiftY": whole(0, "`crop`: `jitter`"),
-    "xFlipEnabled": flag(False, "`flip`"),
-    "yFlipEnabled": flag(False, "`flip`"),
-    "xFlipToggle": flag(False, "not supported"),
-    "yFlipToggle": flag(False, "not supported"),
-    "randomSeed": number(
-        123456789.0, "", "the random numbers are others: `run.seed`; `source.seed` where inputs differ"
-    ),
-    "writeFrameToTimestamp": flag(True, ""),
-    "echoFramePathnameFlag": flag(False, ""),
-}
-_PLAIN = (
-    _SIZE | _TRIGGER | idle(_SIZE, "its activity in step 0 is not restored", "initializeFromCheckpointFlag")
-)
+PLAIN = SIZE | TRIGGER | idle(SIZE, "its activity in step 0 is not restored", "initializeFromCheckpointFlag")
+"""Parameters of layers without an initial potential."""
 _COST = (
     LAYER
     | idle(LAYER, "its activity in step 0 is not restored", "initializeFromCheckpointFlag")
     | idle(INIT_V, "its activity in step 0 is 0")
 )
-_UNTRIGGERED = idle(_TRIGGER, "its updates have no trigger")
+UNTRIGGERED = idle(TRIGGER, "its updates have no trigger")
+"""Triggers of layers that have none."""
 _ORIGINAL = {"originalLayerName": text(REQUIRED, "an `identity` connection from it")}
 
 _POTENTIAL = "a `potential` connection from it"
@@ -144,7 +114,7 @@ LAYERS: dict[str, Class] = {
         LAYER | _ANN | _LCA | _SELF | {"LCAMomentumRate": number(0.0, "`rate`")},
     ),
     "ISTALayer": Class("layer", "ista", LAYER | _ANN | _LCA),
-    "ConstantLayer": Class("layer", "constant", LAYER | _UNTRIGGERED),
+    "ConstantLayer": Class("layer", "constant", LAYER | UNTRIGGERED),
     "LeakyIntegrator": Class(
         "layer", "leaky_integrator", LAYER | _ANN | {"integrationTime": number(INF, "`tau`")}
     ),
@@ -165,7 +135,7 @@ LAYERS: dict[str, Class] = {
     "RescaleLayer": Class(
         "layer",
         "rescale",
-        _PLAIN
+        PLAIN
         | _ORIGINAL
         | {
             "rescaleMethod": text(REQUIRED, "`method` and `over`"),
@@ -187,7 +157,7 @@ LAYERS: dict[str, Class] = {
     "NoiseLayer": Class(
         "layer",
         "gaussian_noise",
-        _PLAIN
+        PLAIN
         | _ORIGINAL
         | {
             "mean": number(0.0, "`mean`"),
@@ -200,13 +170,13 @@ LAYERS: dict[str, Class] = {
     "GapLayer": Class(
         "layer",
         "linear, of a potential and spikes",
-        _PLAIN | {"originalLayerName": text(REQUIRED, _POTENTIAL), "ampSpikelet": number(50.0, _SPIKELET)},
+        PLAIN | {"originalLayerName": text(REQUIRED, _POTENTIAL), "ampSpikelet": number(50.0, _SPIKELET)},
     ),
-    "CloneVLayer": Class("layer", "linear", _PLAIN | {"originalLayerName": text(REQUIRED, _POTENTIAL)}),
+    "CloneVLayer": Class("layer", "linear", PLAIN | {"originalLayerName": text(REQUIRED, _POTENTIAL)}),
     "SigmoidLayer": Class(
         "layer",
         "sigmoid",
-        _PLAIN
+        PLAIN
         | {
             "originalLayerName": text(REQUIRED, _POTENTIAL),
             "Vrest": number(-70.0, "`center` and `width`"),
@@ -219,7 +189,7 @@ LAYERS: dict[str, Class] = {
     "Retina": Class(
         "layer",
         "retina",
-        _PLAIN
+        PLAIN
         | {
             "spikingFlag": flag(True, "`spikes`"),
             "foregroundRate": number(1.0, "`rate`"),
@@ -246,7 +216,7 @@ LAYERS: dict[str, Class] = {
     "BinningLayer": Class(
         "layer",
         "bins",
-        _PLAIN
+        PLAIN
         | {
             "originalLayerName": text(REQUIRED, "a `conv` connection from it, of weights 1"),
             "binMin": number(0.0, "`low`"),
@@ -261,24 +231,26 @@ LAYERS: dict[str, Class] = {
     "BackgroundLayer": Class(
         "layer",
         "linear",
-        _PLAIN
+        PLAIN
         | {
             "originalLayerName": text(REQUIRED, "a `background` connection from it"),
             "repFeatureNum": whole(1, "`copies` of that connection"),
         },
     ),
-    "InputRegionLayer": Class(
+    "WTALayer": Class(
         "layer",
-        "input with the transform `region`",
-        {key: _PLAIN[key] for key in _SIZE}
-        | {"originalLayerName": text(REQUIRED, "its `source`, `every` and `border`")},
+        "linear, or rectified",
+        PLAIN
+        | {
+            "originalLayerName": text(REQUIRED, "a `largest` connection from it, with `number`"),
+            "binMin": number(0.0, "`vertices`"),
+            "binMax": number(1.0, "`strength` of that connection"),
+        },
     ),
     "PoolingIndexLayer": Class(
         "layer",
         "nothing: un-pooling finds the places of maxima itself",
         LAYER | idle({key: one for key, one in LAYER.items() if key not in _READ}, "not needed"),
     ),
-    "ImageLayer": Class("layer", "input with `images`", _SIZE | _UNTRIGGERED | _INPUT),
-    "PvpLayer": Class("layer", "input with `array`", _SIZE | _UNTRIGGERED | _INPUT),
 }
 """By their keywords."""

@@ -74,7 +74,7 @@ def main() -> None:
     if told is not None:
         said |= {
             key: [_text(one)[:200] for one in told[key].values()][:_TOLD]
-            for key in ("variables", "commands", "printed")
+            for key in ("variables", "commands", "printed", "asked")
         }
         said["argument"] = told["argument"]
     sys.stdout.write(json.dumps(said))

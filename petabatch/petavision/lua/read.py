@@ -131,6 +131,8 @@ def _error(message: str, file: Path, answer: Mapping[str, Any]) -> ParamsError:
             hint = f"--env NAME=VALUE gives what os.getenv returns: {', '.join(variables[:5])}"
         elif answer.get("argument"):
             hint = _ARGUMENTS.format(answer["argument"])
+        elif asked := list(dict.fromkeys(answer.get("asked", ()))):
+            hint = f"io.open reads no files here: {', '.join(asked[:5])}"
         elif match := re.search(r"call a nil value \(\w+ '(\w+)'\)", text):
             hint = f"there is no function {match[1]} for files in Lua here"
     elif "prints no network" in text:

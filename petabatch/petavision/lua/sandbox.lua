@@ -7,7 +7,7 @@
 
 local read, variables, arguments, supplied = ...
 local load, select, error, getmetatable = load, select, error, getmetatable
-local told = {variables = {}, commands = {}, printed = {}, argument = 0}
+local told = {variables = {}, commands = {}, printed = {}, asked = {}, argument = 0}
 
 local function some(library, names)
    local found = {}
@@ -54,7 +54,10 @@ local methods = {
 }
 local function open(name, mode)
    if type(name) ~= "string" then error("io.open needs the name of a file", 3) end
-   if not string.find(mode or "r", "[wa]") then return nil, name .. ": no file is read here", 2 end
+   if not string.find(mode or "r", "[wa]") then
+      table.insert(told.asked, name)
+      return nil, name .. ": no file is read here", 2
+   end
    local file = setmetatable({name = name, text = {}}, {__index = methods})
    files[#files + 1] = file
    return file

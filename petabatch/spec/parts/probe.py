@@ -43,6 +43,8 @@ class Probe(Part):
 
     kind: ClassVar[str] = "probe"
     answers = ("norms", "lasso", "penalty", "slicewise")
+    followed: ClassVar[str] = "total"
+    """The quantity that adaptive time scales follow, of a probe that has it."""
     type: str
     every: Schedule = STEP
     """Measurement schedule: at the end of these steps."""

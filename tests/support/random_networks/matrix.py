@@ -12,10 +12,12 @@ from support.random_networks.pairs import WHERE, Pair, Where, possible
 
 _KINDS = {
     "layer ": "layers", "Layer.": "keys of all layers", "Input.": "images", "source ": "images",
-    "order ": "images", "Movie.": "images", "Specified.": "images", "TransformedSource.": "images",
+    "order ": "images", "ByMovie.": "images", "Movie.": "images", "Specified.": "images",
+    "TransformedSource.": "images",
     "time-scale": "time scales", "TimeScale.": "time scales", "KneeTimeScale.": "time scales",
     "LogTimeScale.": "time scales", "connection ": "connections", "Connection.": "keys of all connections",
-    "Clone.": "connections", "Pool.": "connections", "Sparse.": "sparse", "Conv.": "conv",
+    "Clone.": "connections", "Largest.": "connections", "Pool.": "connections",
+    "Sparse.": "sparse", "Conv.": "conv",
     "initialiser ": "conv", "Initial.": "conv",
     "normaliser ": "normalisers", "Normalize.": "normalisers", "Unitwise.": "normalisers",
     "Scaling.": "normalisers", "Sum.strength": "normalisers", "Max.": "normalisers", "L2Ball.": "normalisers",

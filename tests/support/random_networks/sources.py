@@ -105,7 +105,8 @@ def _order(tables: Tables, batch: int, among: tuple[str, ...] = ()) -> Order:
         given = {"start": tuple(int(n) for n in tables.rng.integers(4, size=batch))}
     elif kind is Movie and "Movie.at_end=stop" in tables.demanded:
         given = {"at_end": "stop", "end": tables.one_of("hold", "longest")}
-    return tables.fill(kind, given, more={"skip": [2, tuple(range(1, batch + 1))]})
+    later = tuple(range(1, batch + 1))
+    return tables.fill(kind, given, more={"skip": [2, later], **({} if given else {"start": [later]})})
 
 
 def _transforms(tables: Tables, shape: Shape, margin: bool) -> list[Transform]:

@@ -188,7 +188,7 @@ class Tables:
         return self.fill(Revive, {"after": 1}, more={"init": [Uniform(low=-0.5, high=0.5)]})
 
     def cost(self, layer: str, masks: Sequence[str]) -> Cost:
-        norm = self.one_of("squares", "l1", "l0", "firm")
+        norm = self.one_of("squares", "root", "l1", "l0", "firm")
         corner = {"corner": 0.4} if norm == "firm" else {}
         return self.fill(Cost, {"layer": layer, "norm": norm, **corner}, more={"mask": masks})
 
@@ -199,9 +199,8 @@ class Tables:
         """
         among = ["constant", "gaussian", "truncated_normal", "uniform"] + ["array", "file"] * (0 not in shape)
         if len(shape) == 6:
-            among += ["gabor", "gaussian_2d", "petavision_gaussian", "petavision_sectors"] + ["identity"] * (
-                shape[-3] % 2 and shape[-2] % 2
-            )
+            among += ["gabor", "gaussian_2d", "petavision_gaussian", "petavision_sectors"]
+            among += ["petavision_one_to_one"] + ["identity"] * (shape[-3] % 2 and shape[-2] % 2)
             among += ["patches"] * (source is not None)
         asked = [word.partition(" ")[2] for word in self.demanded if word.startswith("initialiser ")]
         kind = self.type_of(Initial, near, among + [one for one in asked if one != "patches"])
@@ -221,6 +220,7 @@ class Tables:
             "uniform": {"low": -0.2, "high": self.one_of(0.1, 0.3)},
             "patches": {"source": source},
             "petavision_sectors": {"sectors": 4},
+            "petavision_one_to_one": {"connections": 2},
         }.get(name, {})
         flat = {} if len(shape) == 6 else {"same_feature": []}
         return self.fill(kind, given, near, {"per_slice": [], "axes": [], **flat})

@@ -96,7 +96,8 @@ _POINTS = "which points there are, not how they are computed: tests/spec and tes
 NOT_DRAWN: Mapping[str, str] = {
     **dict.fromkeys((
         "source cifar10", "source cifar100", "source idx", "source images", "source iterable",
-        "source photographs", "source sound", "source video", "ImageArray.", "Iterable.", "Photographs.",
+        "source labels", "source photographs", "source sound", "source video", "ImageArray.", "Iterable.",
+        "Labels.", "Photographs.",
         "Invert.", "View.crop", "View.offset", "View.contrast", "View.on_bad_item", "Dataset.",
         "Function.channels",
         "Crop.", "Pad.", "Resize.", "Flip.", "Frames.", "Whiten.", "ZCA.", "transform ", "Normalize.method",
@@ -104,7 +105,8 @@ NOT_DRAWN: Mapping[str, str] = {
     ), _PIXELS),
     **dict.fromkeys((
         "Directed.", "Gabor.", "Gaussian.", "Gaussian2D.", "ImagePatches.", "PetaVisionGaussian.",
-        "PetaVisionSectors.", "TruncatedNormal.", "Uniform.", "WeightArray.", "WeightFile.",
+        "PetaVisionOneToOne.", "PetaVisionSectors.", "TruncatedNormal.", "Uniform.", "WeightArray.",
+        "WeightFile.",
     ), _WEIGHTS),
     **dict.fromkeys(("Sweep.draw", "Sweep.seed", "Sweep.table", "Sweep.combine", "Interval."), _POINTS),
     **dict.fromkeys(
