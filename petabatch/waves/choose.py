@@ -5,7 +5,6 @@ from __future__ import annotations
 from petabatch.errors import ParamsError, Problem
 from petabatch.parallel.comm import Comm, Serial
 from petabatch.spec.load import Loaded
-from petabatch.spec.network import SPIKES
 from petabatch.waves.experiment import Experiment
 from petabatch.waves.items import Items
 from petabatch.waves.plan import Waves
@@ -20,7 +19,6 @@ def experiment(
     """
     network, comm = loaded.network, comm or Serial()
     if network.run.pool:
-        _refuse_events(loaded, "a pool")
         return Items.of(loaded, comm, threads)
     if network.sweep is None and asked:
         problem = Problem("sweep", "this run has no sweep", expected="a table [sweep], or --sweep KEY=VALUES")
@@ -36,22 +34,8 @@ def experiment(
     fits: bool = comm.broadcast(plan.fits(threads) if comm.rank == 0 else None)
     if not asked and network.sweep.wave is None and fits:
         return None
-    _refuse_events(loaded, "a sweep in waves")
     _refuse_shares(loaded)
     return plan
-
-
-def _refuse_events(loaded: Loaded, what: str) -> None:
-    """Raise ParamsError where events are recorded, of which points have different numbers."""
-    for name, output in loaded.network.output.layers.items():
-        if SPIKES in output.variables:
-            problem = Problem(
-                f"output.layers.{name}.variables",
-                f"{what} keeps the same number of values for each point, and spikes are any number",
-                found=SPIKES,
-                expected="A with every = 1, or a probe of type spike_statistics",
-            )
-            raise loaded.placed(ParamsError([problem]))
 
 
 def _refuse_shares(loaded: Loaded) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 
@@ -22,7 +22,7 @@ from petabatch.network.periods import beside_arrivals
 from petabatch.network.plan import Plan, multiply_adds
 from petabatch.one_batch import note_of
 from petabatch.spec.load import Loaded
-from petabatch.storage.points import FAILED, VALUES, Layout
+from petabatch.storage.points import POINT, Layout, Room, Rows
 from petabatch.storage.wave import SavedWave
 from petabatch.waves.checkpoints import WaveCheckpoints
 from petabatch.waves.finished import Points
@@ -38,12 +38,7 @@ class Wave:
     """Finished points, and what was recorded of them."""
 
     points: Points
-    rows: np.ndarray
-    """One for each point, as `Layout.dtype` says."""
-    failures: Mapping[int, str]
-    """Why points failed, by the number of their row."""
-    common: Mapping[str, np.ndarray]
-    """What was recorded once for all points, by path."""
+    rows: Rows
     times: Mapping[str, float] = field(default_factory=dict)
     """Seconds by activity."""
 
@@ -55,13 +50,12 @@ def layout_of(plan: Plan, network: str, paths: tuple[str, ...], batch: int, same
     """
     streams, steps = [], {}
     for recording in plan.recordings:
-        stream = recording.stream
-        if stream.events:  # of probes alone, or the run would have been refused
-            continue
-        if stream.batched or same:
-            shape = [batch, *stream.shape[1:]] if stream.batched else list(stream.shape)
-            streams.append({**asdict(stream), "shape": shape, "dims": list(stream.dims)})
-            steps[stream.path] = recording.steps(0, plan.length)
+        for stream in recording.streams:
+            if stream.batched or stream.events or same:
+                shape = [batch, *stream.shape[1:]] if stream.batched else list(stream.shape)
+                streams.append({**asdict(stream), "shape": shape, "dims": list(stream.dims)})
+            if stream.batched or (same and not stream.events):
+                steps[stream.path] = recording.steps(0, plan.length)
     return Layout(network, paths, batch, tuple(streams), steps)
 
 
@@ -121,36 +115,48 @@ def _wave(
             assembly = team.assembly(own.network, device)
             length = assembly.plan.length
             period = _period(assembly.plan, layout.batch * len(points.numbers))
-            engine = open_engine(own, assembly.planned(flush=length, tolerant=True, checkpoint=period))
+            engine = open_engine(own, assembly.planned(tolerant=True, checkpoint=period))
             stack.callback(engine.close)
             if (evaluation := open_evaluation(engine, own)) is not None:
                 stack.callback(evaluation.close)
             found = checkpoints.begin(points) if checkpoints is not None and team.leads else None
             before: SavedWave | None = team.group.broadcast(found)
+            recorded = Recorded(points, layout, np.zeros)
             if before is None:
                 initialise(engine, own)
             else:
                 _go_on(engine, before)
+                recorded.go_on(before)
         planning = time.monotonic() - began
 
         def under_way(step: int) -> bool:
             return step < length
 
+        def flushes(step: int) -> bool:
+            return step % engine.plan.flush == 0 or step == length
+
+        def flush(step: int) -> None:
+            recorded.put(engine.features.records(engine.recorder.take(step)))
+            engine.flushed()
+
         def save_or_stop(step: int) -> None:
             stop = stopped()
             due = checkpoints is not None and team.any(team.leads and checkpoints.due)
             if checkpoints is not None and (stop or due):
-                saved = _saved(engine, points, before)
+                if not flushes(step):
+                    flush(step)
+                engine.collect()
+                saved = recorded.saved(engine)
                 if team.leads:
                     checkpoints.save(saved)
             if stop:
                 raise Stopped
 
         hooks = () if evaluation is None else (evaluation,)
-        for _ in drive(engine, *hooks, At(under_way, save_or_stop), watch=team.watch):
+        for _ in drive(engine, *hooks, At(flushes, flush), At(under_way, save_or_stop), watch=team.watch):
             pass
-        wave = taken(points, layout, _records(engine, before), engine.failures)
-        return replace(wave, times={**engine.times(), "planning": planning})
+        recorded.end(engine.failures)
+        return Wave(points, recorded.rows, {**engine.times(), "planning": planning})
 
 
 def _period(plan: Plan, slices: int) -> int:
@@ -161,73 +167,84 @@ def _period(plan: Plan, slices: int) -> int:
     return max(1, min(steps, plan.checkpoint or steps))
 
 
-def _records(engine: Engine, before: SavedWave | None) -> list[Record]:
-    """Return what has been recorded, with what was recorded `before` the wave went on from a checkpoint.
-
-    Collective for a team, of which the first rank has it.
-    """
-    records = list(engine.features.records(engine.recorder.take(engine.step)))
-    if before is None:
-        return records
-    new = {record.stream.path: record for record in records}
-    streams = {one.stream.path: one.stream for one in engine.plan.recordings}
-    found = []
-    for path in before.records.keys() | new.keys():
-        parts = [before.records[path]] if path in before.records else []
-        parts += [(new[path].steps, new[path].values)] if path in new else []
-        steps, values = (np.concatenate(column) for column in zip(*parts, strict=True))
-        found.append(Record(streams[path], steps, values))
-    return found
-
-
-def _saved(engine: Engine, points: Points, before: SavedWave | None) -> SavedWave:
-    """Return the state of a wave; collective for a team, of which the first rank has it."""
-    engine.collect()
-    records = {one.stream.path: (one.steps, one.values) for one in _records(engine, before)}
-    why = {place: (failure.why, failure.step) for place, failure in engine.failures.items()}
-    return SavedWave(points.values, engine.step, engine.features.whole(engine.saved()), records, why)
-
-
 def _go_on(engine: Engine, before: SavedWave) -> None:
     """Set the state of a saved wave; slices that had failed stay so."""
     engine.resume(before.step, engine.features.part(before.arrays))
     engine.stop({place: Failure(*found) for place, found in before.failures.items()})
 
 
-def taken(points: Points, layout: Layout, records: Sequence[Record], stopped: Mapping[int, Failure]) -> Wave:
-    """Return what was recorded of points, and of which slices `stopped`, by their place among all of them."""
-    count, batch = len(points.numbers), layout.batch
-    rows = np.zeros(count, layout.dtype)
-    rows[VALUES], rows[FAILED] = points.values, -1
-    common = {}
-    for record in records:
-        path = record.stream.path
-        if not record.stream.batched and path in layout.steps:
-            common[path] = record.values
-        elif record.stream.batched:
-            shape = (len(record.steps), count, batch, *record.values.shape[2:])
-            rows[path] = np.moveaxis(record.values.reshape(shape), 1, 0)
-    failures = {}
-    for number, failure in stopped.items():
-        row, place = divmod(number, batch)
-        _forget(rows[row], place, failure.step, layout)
-        if row not in failures or failure.step < rows[FAILED][row]:
-            failures[row] = failure.why
-            rows[FAILED][row] = failure.step
-    return Wave(points, rows, failures, common)
+class Recorded:
+    """What points that are computed together have recorded so far; a team's first rank has it."""
 
+    def __init__(self, points: Points, layout: Layout, room: Room = np.zeros) -> None:
+        self.rows, self._layout = Rows.of(layout, points.values, room), layout
+        self._reached = dict.fromkeys(layout.recorded, 0)
+        """How many times there are, by path."""
 
-def _forget(row: np.void, place: int, step: int, layout: Layout) -> None:
-    """Replace what a slice recorded from `step` on, when it had stopped, by NaN."""
-    for path in layout.dtype.names or ():
-        if path not in (VALUES, FAILED) and np.issubdtype(row[path].dtype, np.floating):
-            row[path][np.asarray(layout.steps[path]) >= step, place] = np.nan
+    def put(self, records: Iterable[Record]) -> None:
+        """Take over what was recorded since the last call, of slices by their place among all."""
+        count, batch = len(self.rows), self._layout.batch
+        columns = dict[str, dict[str, np.ndarray]]()
+        for record in records:
+            path, begin = record.stream.path, self._reached.get(record.stream.path, 0)
+            if record.stream.events:
+                folder, _, leaf = path.rpartition("/")
+                columns.setdefault(folder, {"step": record.steps})[leaf] = record.values
+            elif path in self._reached:
+                shape = (len(record.steps), count, batch, *record.values.shape[2:])
+                self._reached[path] = end = begin + len(record.steps)
+                self.rows.columns[path][:, begin:end] = np.moveaxis(record.values.reshape(shape), 1, 0)
+            elif path in self._layout.steps and not record.stream.batched:
+                before = self.rows.common.get(path, record.values[:0])
+                self.rows.common[path] = np.concatenate([before, record.values])
+        for folder, found in columns.items():
+            self._put_events(folder, found)
+
+    def _put_events(self, folder: str, columns: Mapping[str, np.ndarray]) -> None:
+        new = np.empty(len(columns["step"]), self._layout.events[folder])
+        for name, values in columns.items():
+            new[name] = values
+        new[POINT], new["slice"] = np.divmod(columns["slice"], self._layout.batch)
+        self.rows.events[folder] = np.concatenate([self.rows.events[folder], new])
+
+    def saved(self, engine: Engine) -> SavedWave:
+        """Return what is recorded with the state of an engine, after `collect`; collective for a team."""
+        why = {place: (failure.why, failure.step) for place, failure in engine.failures.items()}
+        columns = {path: self.rows.columns[path][:, :count] for path, count in self._reached.items()}
+        arrays = engine.features.whole(engine.saved())
+        return SavedWave(
+            self.rows.values, engine.step, arrays, columns, self.rows.events, self.rows.common, why
+        )
+
+    def go_on(self, before: SavedWave) -> None:
+        """Take over what was recorded before a checkpoint."""
+        for path, values in before.recorded.items():
+            self._reached[path] = values.shape[1]
+            self.rows.columns[path][:, : values.shape[1]] = values
+        self.rows.events.update(before.events)
+        self.rows.common.update(before.common)
+
+    def end(self, stopped: Mapping[int, Failure]) -> None:
+        """End with all steps; slices have `stopped`, by their place among all of them."""
+        for folder, events in self.rows.events.items():
+            self.rows.events[folder] = events[np.argsort(events[POINT], kind="stable")]
+        for number, failure in stopped.items():
+            row, place = divmod(number, self._layout.batch)
+            self.forget(row, place, failure.step)
+            if row not in self.rows.why or failure.step < self.rows.failed[row]:
+                self.rows.why[row], self.rows.failed[row] = failure.why, failure.step
+
+    def forget(self, row: int, place: int, step: int) -> None:
+        """Replace what a slice recorded from `step` on, when it had stopped, by NaN."""
+        for path, column in self.rows.columns.items():
+            if np.issubdtype(column.dtype, np.floating):
+                column[row, np.asarray(self._layout.steps[path]) >= step, place] = np.nan
 
 
 def failed(points: Points, layout: Layout, failure: Failure) -> Wave:
     """Return a point that has failed as a whole."""
-    rows = np.zeros(1, layout.dtype)
-    rows[VALUES], rows[FAILED] = points.values, failure.step
+    recorded = Recorded(points, layout)
+    recorded.end(dict.fromkeys(range(layout.batch), failure))
     for place in range(layout.batch):
-        _forget(rows[0], place, 0, layout)
-    return Wave(points, rows, {0: failure.why}, {})
+        recorded.forget(0, place, 0)
+    return Wave(points, recorded.rows)

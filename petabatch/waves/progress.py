@@ -37,7 +37,7 @@ class PointsProgress:
         """Count the points of a wave, and those that other ranks have taken, which need not be done."""
         self._mine += len(wave.rows)
         self.done = self._first + self._mine + by_others
-        self._failed += len(wave.failures)
+        self._failed += len(wave.rows.why)
         now = time.monotonic()
         if now - self._began < self._patience:
             return

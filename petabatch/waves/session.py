@@ -24,7 +24,7 @@ from petabatch.storage.description import Status, recorded_provenance
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.files import POINTS
 from petabatch.storage.index import PAUSE
-from petabatch.storage.points import PointsFile, PointsFiles, new_name
+from petabatch.storage.points import PointsFile, PointsFiles, Rows, new_name
 from petabatch.storage.points_writer import PointsWriter
 from petabatch.storage.provenance import of_run, other_software
 from petabatch.waves.checkpoints import WaveCheckpoints, left_under_way
@@ -123,7 +123,7 @@ class WavesSession:
                 try:
                     for wave in self.plan.computed(queue, self.team, stopped, checkpoints):
                         checkpoints.end()
-                        self.failed += len(wave.failures)
+                        self.failed += len(wave.rows.why)
                         self._spend(wave)
                         progress.add(wave, queue.by_others)
                         if committing.add(wave) and self._indexes and time.monotonic() > index_due:
@@ -233,7 +233,7 @@ class _Committing:
     writer: PointsWriter
     committed: Callable[[], None]
     """Called when all that was added is committed."""
-    _waves: list[Wave] = field(default_factory=list)
+    _waves: list[Rows] = field(default_factory=list)
     _last: float = field(default_factory=time.monotonic)
 
     def __enter__(self) -> _Committing:
@@ -244,7 +244,7 @@ class _Committing:
 
     def add(self, wave: Wave) -> bool:
         """Take over a wave; return whether all are committed now."""
-        self._waves.append(wave)
+        self._waves.append(wave.rows)
         if time.monotonic() - self._last < _COMMIT:
             return False
         self.commit()
@@ -254,12 +254,7 @@ class _Committing:
         """Write all to a file of points."""
         if not self._waves:
             return
-        failures, before = dict[int, str](), 0
-        for wave in self._waves:
-            failures |= {before + row: text for row, text in wave.failures.items()}
-            before += len(wave.rows)
-        common = next((wave.common for wave in self._waves if wave.common), None)
-        self.writer.commit(np.concatenate([wave.rows for wave in self._waves]), failures, common)
+        self.writer.commit(Rows.joined(self._waves))
         self._waves, self._last = [], time.monotonic()
         self.committed()
 

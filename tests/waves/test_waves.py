@@ -250,7 +250,7 @@ def test_points_of_a_file_that_is_merged_while_it_is_read_are_found(
     def merging(files: points.PointsFiles) -> list[points.PointsFile]:
         found = read(files)
         writer = points_writer.PointsWriter(directory, few[-1], layout)
-        writer._written = list(few[:4])
+        writer._written = dict.fromkeys(few[:4], 1)
         writer._merge(few[:4])
         return found
 
@@ -306,7 +306,7 @@ def test_two_processes_with_one_name_do_not_replace_each_others_points(small: Pa
     before = file.path.read_bytes()
     writer = points_writer.PointsWriter(directory, name, file.layout)
     with pytest.raises(StorageError, match="File exists"):
-        writer.commit(np.zeros(1, file.layout.dtype), {})
+        writer.commit(points.Rows.of(file.layout, np.zeros((1, 1))))
     assert file.path.read_bytes() == before
 
 
