@@ -13,18 +13,21 @@ import numpy as np
 from petabatch.assembly import initialise, open_engine, open_evaluation
 from petabatch.engine.driver import At, drive
 from petabatch.engine.engine import Engine
-from petabatch.engine.failure import OF_A_SLICE, Failure
+from petabatch.engine.failure import OF_A_SLICE, Failure, note_of
 from petabatch.engine.pool import Stopped
 from petabatch.engine.recorder import Record
 from petabatch.importing import uncollected
 from petabatch.kernels.cuda.device import Device
+from petabatch.network.advice import log_advice
 from petabatch.network.periods import beside_arrivals
 from petabatch.network.plan import Plan, multiply_adds
-from petabatch.one_batch import note_of
 from petabatch.spec.load import Loaded
+from petabatch.spec.network import Network
+from petabatch.start_from import Place
 from petabatch.storage.points import POINT, Layout, Room, Rows
 from petabatch.storage.wave import SavedWave
 from petabatch.waves.checkpoints import WaveCheckpoints
+from petabatch.waves.end import End
 from petabatch.waves.finished import Points
 from petabatch.waves.team import Team
 
@@ -43,10 +46,12 @@ class Wave:
     """Seconds by activity."""
 
 
-def layout_of(plan: Plan, network: str, paths: tuple[str, ...], batch: int, same: bool = True) -> Layout:
+def layout_of(
+    plan: Plan, network: str, paths: tuple[str, ...], batch: int, same: bool = True, began: int = 0
+) -> Layout:
     """Return what is kept of each point of `batch` slices; `network` identifies what is swept.
 
-    What slices have in common is kept where it is the `same` in all waves.
+    What slices have in common is kept where it is the `same` in all waves. They `began` after a step.
     """
     streams, steps = [], {}
     for recording in plan.recordings:
@@ -55,7 +60,7 @@ def layout_of(plan: Plan, network: str, paths: tuple[str, ...], batch: int, same
                 shape = [batch, *stream.shape[1:]] if stream.batched else list(stream.shape)
                 streams.append({**asdict(stream), "shape": shape, "dims": list(stream.dims)})
             if stream.batched or (same and not stream.events):
-                steps[stream.path] = recording.steps(0, plan.length)
+                steps[stream.path] = recording.steps(began + (began > 0), plan.length)
     return Layout(network, paths, batch, tuple(streams), steps)
 
 
@@ -67,16 +72,18 @@ def waves(
     device: Device | None,
     stopped: Callable[[], bool],
     checkpoints: WaveCheckpoints | None = None,
+    reached: Callable[[float], object] = lambda points: None,
 ) -> Iterator[Wave]:
     """Compute points together; the first of a team yields them as one wave, or, where one raises, in parts.
 
     A point that raises alone is a failed one, and so it is for a team if it raises on all its ranks: else
     others wait for the rank that has raised. With `checkpoints`, a wave goes on from the last of its own.
-    Raises Stopped when `stopped`, which is collective for the team.
+    `reached` is told how far they are, as a number of points. Raises Stopped when `stopped`, which is
+    collective for the team.
     """
     try:
         with team.meeting():
-            wave = _wave(loaded, points, layout, team, device, stopped, checkpoints)
+            wave = _wave(loaded, points, layout, team, device, stopped, checkpoints, reached)
         # The parts of an engine refer to each other. Later, it would be among what is hardly ever collected.
         gc.collect(1)
         if team.leads:
@@ -93,7 +100,7 @@ def waves(
         half = len(points.numbers) // 2
         for part in (slice(None, half), slice(half, None)):
             some = points.taken(np.arange(len(points.numbers))[part])
-            yield from waves(loaded, some, layout, team, device, stopped, checkpoints)
+            yield from waves(loaded, some, layout, team, device, stopped, checkpoints, reached)
 
 
 def _wave(
@@ -104,11 +111,13 @@ def _wave(
     device: Device | None,
     stopped: Callable[[], bool],
     checkpoints: WaveCheckpoints | None,
+    reached: Callable[[float], object],
 ) -> Wave:
     """Compute points together; collective for a team, whose first rank returns what was recorded."""
     assert loaded.network.sweep is not None
-    sweep = loaded.network.sweep.only(points.numbers)
-    own = replace(loaded, network=loaded.network.model_copy(update={"sweep": sweep}))
+    sweep, place = loaded.network.sweep.only(points.numbers), _place(loaded.network, points)
+    parallel = loaded.network.parallel.model_copy(update={"batch": None})
+    own = replace(loaded, network=loaded.network.model_copy(update={"sweep": sweep, "parallel": parallel}))
     began = time.monotonic()
     with ExitStack() as stack:
         with uncollected():  # lanes of all points are made, none of them garbage
@@ -121,9 +130,15 @@ def _wave(
                 stack.callback(evaluation.close)
             found = checkpoints.begin(points) if checkpoints is not None and team.leads else None
             before: SavedWave | None = team.group.broadcast(found)
-            recorded = Recorded(points, layout, np.zeros)
+            saves = checkpoints is not None and team.leads
+            room = (
+                checkpoints.room(layout.nbytes * len(points.numbers)) if checkpoints and saves else np.zeros
+            )
+            recorded = Recorded(points, layout, room)
             if before is None:
-                initialise(engine, own)
+                initialise(engine, own, place)
+                if saves and points.numbers[0] == 0 and not own.network.parallel.split:
+                    log_advice(assembly.plan, engine.state.arrays)
             else:
                 _go_on(engine, before)
                 recorded.go_on(before)
@@ -136,7 +151,8 @@ def _wave(
             return step % engine.plan.flush == 0 or step == length
 
         def flush(step: int) -> None:
-            recorded.put(engine.features.records(engine.recorder.take(step)))
+            recorder = engine.recorder
+            recorded.put(engine.features.records(recorder.take(step)), recorder.first, step)
             engine.flushed()
 
         def save_or_stop(step: int) -> None:
@@ -152,11 +168,26 @@ def _wave(
             if stop:
                 raise Stopped
 
-        hooks = () if evaluation is None else (evaluation,)
-        for _ in drive(engine, *hooks, At(flushes, flush), At(under_way, save_or_stop), watch=team.watch):
+        def tell(step: int) -> None:
+            reached(len(points.numbers) * step / length)
+
+        hooks = (*(() if evaluation is None else (evaluation,)), At(under_way, tell), At(flushes, flush))
+        for _ in drive(engine, *hooks, At(under_way, save_or_stop), watch=team.watch):
             pass
+        if checkpoints is not None and checkpoints.keeps_ends:
+            engine.collect()
+            batched = {key for key in engine.saved() if engine.state.variables[key].per == "slice"}
+            arrays = engine.features.whole(engine.saved())
+            checkpoints.ends.append(End(place.numbers, length, arrays, batched, engine.failures))
         recorded.end(engine.failures)
         return Wave(points, recorded.rows, {**engine.times(), "planning": planning})
+
+
+def _place(network: Network, points: Points) -> Place:
+    """Return which slices of the sweep those of points are."""
+    batch = network.run.batch
+    numbers = (batch * points.numbers[:, None] + np.arange(batch)).ravel()
+    return Place(numbers.tolist(), network.batch, batch)
 
 
 def _period(plan: Plan, slices: int) -> int:
@@ -181,8 +212,8 @@ class Recorded:
         self._reached = dict.fromkeys(layout.recorded, 0)
         """How many times there are, by path."""
 
-    def put(self, records: Iterable[Record]) -> None:
-        """Take over what was recorded since the last call, of slices by their place among all."""
+    def put(self, records: Iterable[Record], first: int, last: int) -> None:
+        """Take what was recorded in steps `first` to `last`, of slices by their place among all."""
         count, batch = len(self.rows), self._layout.batch
         columns = dict[str, dict[str, np.ndarray]]()
         for record in records:

@@ -1,4 +1,4 @@
-"""`run.h5` of a sweep in waves: the finished points, in the order of the sweep or the batch."""
+"""`run.h5` of a sweep or a pool: the finished points, in the order of the sweep or the batch."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def write_index(
         _failed(finished, places, layout),
     )
     with new_hdf5(directory.run_file, run_id=directory.run_id) as (file, _):
-        row = _Row(0, experiment.base.length, steps)
+        row = _Row(experiment.began, experiment.base.length, steps)
         lay_out(file, [row], [], replace(described, coordinates=differing), values, times)
     if status == "done":
         drop_lost(directory)

@@ -127,6 +127,7 @@ class Items(Experiment):
         team: Team,
         stopped: Callable[[], bool],
         checkpoints: WaveCheckpoints | None = None,
+        reached: Callable[[float], object] = lambda points: None,
     ) -> Iterator[Wave]:
         """Compute slices that wait; see `Experiment`."""
         mine = self._on(team)
@@ -153,7 +154,7 @@ class Items(Experiment):
             assert failure is not None
             return failed(points, self.layout, failure)
         recorded = Recorded(points, self.layout)
-        recorded.put(made.records)
+        recorded.put(made.records, 0, self.base.length)
         recorded.end({place: one for place, one in enumerate(made.failures) if one is not None})
         return Wave(points, recorded.rows)
 

@@ -1,4 +1,4 @@
-"""Running, resuming, extending and joining sweeps in waves."""
+"""Running, resuming, extending and joining sweeps and pools."""
 
 from __future__ import annotations
 
@@ -60,6 +60,7 @@ def run(
             require()
         team = Team.of(comm, plan.base, threads)
         plan.refuse_shortage(team)
+        plan.check_input()
         files = of_hosts(comm, loaded.network)
     with (
         Claim(comm.rank) as claim,
@@ -71,7 +72,7 @@ def run(
             there = (extend or chunk is not None) and out.exists() and not force
             if not there:
                 try:
-                    made = new_directory(loaded, out, force, files, None if chunk else claim, in_waves=True)
+                    made = new_directory(loaded, out, force, files, None if chunk else claim)
                 except RunDirectoryError:
                     if chunk is None or not RunDirectory(out).in_waves:
                         raise  # else another job was first
@@ -130,6 +131,7 @@ def resume(
     assert plan is not None
     team = Team.of(comm, plan.base, threads)
     plan.refuse_shortage(team)
+    plan.check_input()
     with watch(_STOPPING[plan.what] if comm.rank == 0 and not quiet else "") as flag:
         return _compute(directory, plan, team, None, retry, quiet, flag, resumed=True)
 
@@ -166,8 +168,8 @@ def _go_on(directory: RunDirectory, loaded: Loaded, extend: bool) -> None:
     """Prepare a directory for further points; raises RunDirectoryError unless they are of its network."""
     if not directory.in_waves:
         raise RunDirectoryError(
-            f"{directory.path}: this run was not made in waves\n"
-            "    hint:     choose another directory with --out, or set sweep.wave and start with --force"
+            f"{directory.path}: this run is no sweep or pool, and has no points\n"
+            "    hint:     choose another directory with --out, or start with --force"
         )
     directory.verify()
     there = reloaded(directory, False, ())
@@ -185,11 +187,11 @@ def _go_on(directory: RunDirectory, loaded: Loaded, extend: bool) -> None:
 def join(path: Path, objects: Sequence[object] = ()) -> Counts:
     """Write `run.h5` over the points that jobs have finished; return how many there are.
 
-    Raises RunDirectoryError if the directory is not that of a sweep in waves.
+    Raises RunDirectoryError if the directory is not that of a sweep or a pool.
     """
     directory = RunDirectory.open(path)
     if not directory.in_waves:
-        raise RunDirectoryError(f"{directory.path}: this run was not made in waves, and has nothing to join")
+        raise RunDirectoryError(f"{directory.path}: this run is no sweep or pool, and has nothing to join")
     return _join(directory, objects, recorded_provenance(directory) or {})
 
 

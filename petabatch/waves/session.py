@@ -1,4 +1,4 @@
-"""A sweep in waves with its run directory: computed, resumed, extended, joined from chunks."""
+"""A sweep or a pool with its run directory: computed, resumed, extended, joined from chunks."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from petabatch.assembly import portable
+from petabatch.convergence import Convergence
 from petabatch.engine.pool import Stopped
 from petabatch.errors import DamagedError, RunDirectoryError, StoppedEarly
 from petabatch.logs import log
@@ -20,6 +21,7 @@ from petabatch.progress import duration_and_rate
 from petabatch.spec.duration import seconds
 from petabatch.spec.load import Loaded, resolved
 from petabatch.stop_signals import StopFlag
+from petabatch.storage.checkpoint import drop_checkpoints
 from petabatch.storage.description import Status, recorded_provenance
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.files import POINTS
@@ -30,6 +32,7 @@ from petabatch.storage.provenance import of_run, other_software
 from petabatch.waves.checkpoints import WaveCheckpoints, left_under_way
 from petabatch.waves.chunk import Chunk
 from petabatch.waves.compute import Wave
+from petabatch.waves.end import save_end
 from petabatch.waves.experiment import Experiment, digest
 from petabatch.waves.finished import Counts, Finished
 from petabatch.waves.index import write_index
@@ -37,6 +40,8 @@ from petabatch.waves.progress import PointsProgress
 from petabatch.waves.queue import Parts, Queue
 from petabatch.waves.team import Team
 
+_TOLD = 10
+"""Failed points that the log names at most."""
 _COMMIT = 1.0
 """Seconds between two commits, unless a wave takes longer."""
 
@@ -78,6 +83,9 @@ class WavesSession:
         self._began, self._started = time.monotonic(), datetime.now(UTC)
         self._waited_before = dict(comm.waited)
         self._before = recorded_provenance(directory) or {} if self._indexes else {}
+        self._told = set[int]()
+        """Numbers of failed points that the log names."""
+        self._convergence = Convergence(plan.network)
         self._times: dict[str, float] = {}
         """Seconds of this process by activity, but for those in which it waits for other ranks."""
 
@@ -100,9 +108,10 @@ class WavesSession:
             self.plan.layout,
             self._software,
             self._saved,
+            keeps_ends=self.plan.whole and self.alone,
         )
         counter = self.team.counter()
-        queue = Queue(parts, counter)
+        queue = Queue(parts, counter, self.team.leaders)
         before = self.count - len(self.left.numbers)
         left_of = f"{self.count - before:,} of {self.count:,}" if before else f"{self.count:,}"
         log.info(
@@ -114,14 +123,20 @@ class WavesSession:
         )
         writer = PointsWriter(self.directory, self._name, self.plan.layout, self._software)
         index_due = -np.inf
+        if self._indexes and len(self.left.numbers):
+            drop_checkpoints(self.directory)  # of the points that were finished before
         left = False
         with self.team.watch:
             with (
                 PointsProgress(before, self.count, self.failed, self.plan.what, quiet) as progress,
                 _Committing(writer, checkpoints.remove) as committing,
             ):
+
+                def reached(points: float) -> None:
+                    progress.reached(points * self.team.leaders.size)
+
                 try:
-                    for wave in self.plan.computed(queue, self.team, stopped, checkpoints):
+                    for wave in self.plan.computed(queue, self.team, stopped, checkpoints, reached):
                         checkpoints.end()
                         self.failed += len(wave.rows.why)
                         self._spend(wave)
@@ -134,6 +149,9 @@ class WavesSession:
                     counter.end()
             stopped_early = self.comm.any(left)  # a rank that waits for the last points watches another one
         counter.close()
+        self._convergence.report(self.comm)
+        if checkpoints.keeps_ends and not stopped_early and self.team.leads:
+            save_end(self.directory, self.plan.network, checkpoints.ends, self.team.leaders)
         self.comm.barrier()
         if self._indexes:
             self.index("stopped" if stopped_early else "done")
@@ -190,6 +208,8 @@ class WavesSession:
         return not other_software(software, self._software, portable(self.plan.network))
 
     def _spend(self, wave: Wave) -> None:
+        for path, values in wave.rows.columns.items():
+            self._convergence.count(path, values)
         for name, one in wave.times.items():
             self._times[name] = self._times.get(name, 0.0) + one
 
@@ -223,6 +243,11 @@ class WavesSession:
         about["seconds"] = round(self._before.get("seconds", 0.0) + spent, 3)
         about["times"] = self._all_times()
         finished = Finished(self._there(), plan.points(), plan.base_value)
+        for place in np.flatnonzero(finished.failed)[:_TOLD].tolist():
+            if (number := int(finished.points.numbers[place])) not in self._told:
+                self._told.add(number)
+                step, why = finished.steps[place], finished.why(place)
+                log.warning("%s %d failed at step %d: %s", plan.what, number, step, why)
         return write_index(self.directory, plan, finished, about, status)
 
 

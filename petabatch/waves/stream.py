@@ -109,7 +109,7 @@ def sweep(
         loaded = replace(loaded, network=loaded.network.model_copy(update={"sweep": chosen}))
     if loaded.network.sweep is None:
         raise ArgumentError("points", "the network has no sweep", MISSING, "arrays by key path, or a Sweep")
-    plan = Waves.of(loaded)
+    plan = replace(Waves.of(loaded), whole=False)
     run = loaded.network.run
     if wave is not None:
         sizes = _Sizes(whole_number("wave", wave, 1))

@@ -49,7 +49,7 @@ class Team:
         """
         network = base.graph.network
         parallel = network.parallel
-        place = grid(comm, None, parallel.parts, parallel.names)
+        place = grid(comm, network.parallel.batch, parallel.parts, parallel.names)
         if place.group.size > 1:
             threads = fewest(lane_threads(network.run, threads), place.group)
         watch = Watch(comm, seconds(network.run.stuck_after))
