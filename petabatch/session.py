@@ -30,7 +30,7 @@ from petabatch.storage.compact import compact
 from petabatch.storage.description import Status, recorded_provenance
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.index import PAUSE, write_index
-from petabatch.storage.provenance import of_run
+from petabatch.storage.provenance import Spent, of_run
 from petabatch.storage.segment import write_segment
 
 
@@ -54,15 +54,13 @@ class RunSession:
         self.coordinates = coordinates(loaded.network, self.streams)
         self.files = files_shown(engine.readers)
         self.flushed = engine.step - 1 if engine.step == 0 else engine.step
-        self.started = self._index_due = time.monotonic()
+        self._index_due = time.monotonic()
         self._first = engine.step
         before = recorded_provenance(directory) or {}
         self._convergence = Convergence(loaded.network)
         devices = comm.gather(engine.backend.name) or ()
         self.provenance = of_run(loaded, comm, devices, directory=directory, before=before)
-        self._spent_before = {"all": before.get("seconds", 0.0), **before.get("times", {})}
-        self._timed_before = before.get("timed_steps", 0)
-        self._waited_before = dict(comm.waited)
+        self._spent, self._timed_before = Spent(before, comm), int(before.get("timed_steps", 0))
         self._rank_times: list[dict[str, float]] = []
         """The times of all ranks up to the last flush, on rank 0."""
 
@@ -152,7 +150,9 @@ class RunSession:
         """Rewrite run.h5; called on rank 0 only."""
         batch = self.loaded.network.batch
         with self._writing():
-            about = {**self.provenance, **self._spent()}
+            steps = self._timed_before + self.engine.step - self._first
+            spent = self._spent.record(self.engine.times(), self._rank_times)
+            about = {**self.provenance, **spent, "timed_steps": steps}
             took = write_index(
                 self.directory, self.streams, about, batch, status, until,
                 files=self.files, coordinates=self.coordinates,
@@ -164,26 +164,6 @@ class RunSession:
         engine = self.engine
         with engine.stopwatch.measure("files"), engine.blocking_io, self.claim.writing():
             yield
-
-    def _times(self) -> dict[str, float]:
-        """Return the seconds of this process: all, and by activity."""
-        waited = {name: seconds - self._waited_before[name] for name, seconds in self.comm.waited.items()}
-        return {"all": time.monotonic() - self.started, **self.engine.times(), **waited}
-
-    def _spent(self) -> dict[str, object]:
-        """Return the seconds that the run has taken, for how many steps, and what for.
-
-        With those before it was resumed, so that steps which are computed again count twice.
-        With several ranks also those of each, since it was started or resumed.
-        """
-        now = self._times()
-        names = [*now, *(name for name in self._spent_before if name not in now)]
-        spent = {n: round(self._spent_before.get(n, 0.0) + now.get(n, 0.0), 3) for n in names}
-        steps = int(self._timed_before) + self.engine.step - self._first
-        record: dict[str, object] = {"seconds": spent.pop("all"), "timed_steps": steps, "times": spent}
-        if len(self._rank_times) > 1:
-            record["rank_times"] = {n: [round(one.get(n, 0.0), 3) for one in self._rank_times] for n in now}
-        return record
 
     def _hooks(self, flag: StopFlag, progress: Progress) -> Iterator[Hook]:
         """Yield what is done at sync events; all are collective. After the last step, `_finish` is."""
@@ -219,13 +199,13 @@ class RunSession:
 
     def _out_of_time(self) -> bool:
         limit = self.loaded.network.run.wall_limit
-        return limit is not None and time.monotonic() - self.started > seconds(limit)
+        return limit is not None and self._spent.seconds > seconds(limit)
 
     def _report_waiting(self) -> None:
         """Log how long lanes waited for images, if any were read ahead."""
         if any(reader.read_ahead for reader in self.engine.readers.values()):
             waited = self.engine.times()[WAITING]
-            share = waited / max(time.monotonic() - self.started, 1e-9)
+            share = waited / max(self._spent.seconds, 1e-9)
             log.info("waited %.1f s for images, %.1f %% of the time", waited, 100 * share)
 
     def _finish(self, status: Status) -> None:
@@ -249,7 +229,7 @@ class RunSession:
                 written = write_segment(self.directory, records, rank, first, engine.step, state.lo, state.hi)
         self.flushed = engine.step
         engine.flushed()
-        ranks = self.comm.gather((written, self._times()))
+        ranks = self.comm.gather((written, self._spent.now(engine.times())))
         if ranks is not None:
             self._rank_times = [times for _, times in ranks]
             self.directory.summaries.update(one for one, _ in ranks if one is not None)

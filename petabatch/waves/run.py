@@ -19,7 +19,7 @@ from petabatch.results import open as open_results
 from petabatch.spec.load import Loaded, resolved
 from petabatch.stop_signals import StopFlag, watch
 from petabatch.storage.claim import Claim
-from petabatch.storage.description import Status, recorded_provenance
+from petabatch.storage.description import Status, recorded_provenance, status_of
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.files import DESCRIPTION, RESOLVED
 from petabatch.storage.inputs import compare, of_hosts
@@ -46,7 +46,6 @@ def run(
     chunk: Chunk | None = None,
     force: bool = False,
     extend: bool = False,
-    retry: bool = False,
     threads: int | None = None,
     quiet: bool = False,
 ) -> int:
@@ -83,7 +82,7 @@ def run(
                 _go_on(made, loaded, extend and chunk is None)
                 compare(made, files, changed_input=False)
         directory: RunDirectory = comm.broadcast(made)
-        return _compute(directory, plan, team, chunk, retry, quiet, flag)
+        return _compute(directory, plan, team, chunk, False, quiet, flag)
 
 
 def run_chunk(
@@ -141,7 +140,7 @@ def _compute(
     retry: bool, quiet: bool, flag: StopFlag, resumed: bool = False,
 ) -> int:  # fmt: skip
     comm, session = team.comm, WavesSession(directory, plan, team, chunk or Chunk(), retry)
-    if resumed and not comm.any(len(session.left.numbers) > 0) and _is_done(directory):
+    if resumed and not comm.any(len(session.left.numbers) > 0) and status_of(directory) == "done":
         more = "" if plan.network.run.pool else ", --extend of `petabatch run` adds points"
         problem = Problem(
             "", f"all {plan.what}s are finished", hint=f"--retry-failed makes failed ones again{more}"
@@ -154,14 +153,6 @@ def _compute(
         if failed:
             log.warning("%d of %s %ss failed", failed, f"{plan.count:,}", plan.what)
     return failed
-
-
-def _is_done(directory: RunDirectory) -> bool:
-    """Return whether `run.h5` is that of the finished sweep."""
-    if not directory.run_file.exists():
-        return False
-    with open_results(directory.path) as run:
-        return run.status == "done"
 
 
 def _go_on(directory: RunDirectory, loaded: Loaded, extend: bool) -> None:

@@ -28,7 +28,7 @@ from petabatch.storage.files import POINTS
 from petabatch.storage.index import PAUSE
 from petabatch.storage.points import PointsFile, PointsFiles, Rows, new_name
 from petabatch.storage.points_writer import PointsWriter
-from petabatch.storage.provenance import of_run, other_software
+from petabatch.storage.provenance import Spent, of_run, other_software
 from petabatch.waves.checkpoints import WaveCheckpoints, left_under_way
 from petabatch.waves.chunk import Chunk
 from petabatch.waves.compute import Wave
@@ -80,14 +80,16 @@ class WavesSession:
         if comm.rank == 0:
             saved = left_under_way(directory.path, plan.layout, self._is_same, points, self.left)
         self._saved: list[tuple[Path, np.ndarray]] = comm.broadcast(saved)
-        self._began, self._started = time.monotonic(), datetime.now(UTC)
-        self._waited_before = dict(comm.waited)
+        self._started = datetime.now(UTC)
         self._before = recorded_provenance(directory) or {} if self._indexes else {}
+        self._spent = Spent(self._before, comm)
         self._told = set[int]()
         """Numbers of failed points that the log names."""
         self._convergence = Convergence(plan.network)
         self._times: dict[str, float] = {}
         """Seconds of this process by activity, but for those in which it waits for other ranks."""
+        self._rank_times: Sequence[Mapping[str, float]] = ()
+        """Those of all ranks at the end, on rank 0."""
 
     @property
     def log(self) -> Path:
@@ -97,10 +99,9 @@ class WavesSession:
     def run(self, flag: StopFlag, quiet: bool) -> None:
         """Compute the points that are left; raises StoppedEarly on a signal or a time limit."""
         limit = self.plan.network.run.wall_limit
-        end = self._began + seconds(limit) if limit is not None else np.inf
 
         def stopped() -> bool:
-            return bool(flag.received) or time.monotonic() > end
+            return bool(flag.received) or (limit is not None and self._spent.seconds > seconds(limit))
 
         parts = self._parts()
         checkpoints = WaveCheckpoints(
@@ -149,14 +150,14 @@ class WavesSession:
                     counter.end()
             stopped_early = self.comm.any(left)  # a rank that waits for the last points watches another one
         counter.close()
-        self._convergence.report(self.comm)
         if checkpoints.keeps_ends and not stopped_early and self.team.leads:
             save_end(self.directory, self.plan.network, checkpoints.ends, self.team.leaders)
-        self.comm.barrier()
+        self._rank_times = self.comm.gather(self._spent.now(self._times)) or ()  # when all have committed
         if self._indexes:
             self.index("stopped" if stopped_early else "done")
         if stopped_early:
             raise StoppedEarly(f"stopped with {self._so_far}\n    hint:     {self._again}", self.comm.rank)
+        self._convergence.report(self.comm)
         log.info("done: %s (%s)", self._made, self._duration_and_rate)
 
     @property
@@ -227,21 +228,14 @@ class WavesSession:
     def _duration_and_rate(self) -> str:
         """How long the points took that were left, and their mean rate on all ranks."""
         slices = len(self.left.numbers) * self.plan.layout.batch
-        spent, kernels = time.monotonic() - self._began, self._times.get("kernels", 0.0)
-        return duration_and_rate(spent, kernels, slices * self.plan.base.length)
-
-    def _all_times(self) -> dict[str, float]:
-        """Return the seconds of this process and of those before, by activity."""
-        now = {name: one - self._waited_before[name] for name, one in self.comm.waited.items()} | self._times
-        before: Mapping[str, float] = self._before.get("times", {})
-        return {name: round(before.get(name, 0.0) + now.get(name, 0.0), 3) for name in {**before, **now}}
+        kernels, steps = self._times.get("kernels", 0.0), slices * self.plan.base.length
+        return duration_and_rate(self._spent.seconds, kernels, steps)
 
     def index(self, status: Status) -> float:
         """Rewrite `run.h5` over all that is committed, by any rank; return the seconds that it took."""
-        plan, spent = self.plan, time.monotonic() - self._began
+        plan = self.plan
         about = provenance(self.directory, plan.loaded, self.comm, self._before, self._started)
-        about["seconds"] = round(self._before.get("seconds", 0.0) + spent, 3)
-        about["times"] = self._all_times()
+        about |= self._spent.record(self._times, self._rank_times)
         finished = Finished(self._there(), plan.points(), plan.base_value)
         for place in np.flatnonzero(finished.failed)[:_TOLD].tolist():
             if (number := int(finished.points.numbers[place])) not in self._told:

@@ -3,8 +3,8 @@
     python tests/support/sweeps.py [NETWORK ...]
 
 A sparse-coding loop by each of its kernels, and two layers: each as one sweep on 1, 2 and 3 ranks, and
-made again on another number of ranks. All that is recorded and the last checkpoint are compared with the runs of
-the thresholds alone. The short forms are in `tests/engine/test_sweep.py`.
+made again on another number of ranks. All that is recorded and the last checkpoint are compared with the runs
+of the thresholds alone. The short forms are in `tests/engine/test_sweep.py`.
 """
 
 from __future__ import annotations
