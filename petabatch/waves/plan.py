@@ -20,6 +20,7 @@ from petabatch.parallel.comm import Comm, Serial
 from petabatch.parallel.cores import lane_threads
 from petabatch.report.memory import shortage
 from petabatch.spec.load import Loaded
+from petabatch.spec.network import Network
 from petabatch.spec.sweep import Sweep
 from petabatch.start_from import Origin
 from petabatch.storage.points import Layout
@@ -50,7 +51,7 @@ class Waves(Experiment):
         with loaded.placing():
             try:
                 check_some_points(network)
-                base = build(sliced(network, 0))
+                base = build(_point(network))
                 if problems := check_fits(network):
                     raise ParamsError(problems)
             except ParamsError:
@@ -59,7 +60,7 @@ class Waves(Experiment):
                 raise
             if to_be_fitted(network):
                 loaded = replace(loaded, network=fitted(network, comm))
-                base = build(sliced(loaded.network, 0))
+                base = build(_point(loaded.network))
             began = 0 if network.run.start_from is None else Origin.of(network.run, network.batch).step
             plan = schedule(base)
         sweep = cls(loaded, plan, began=began)
@@ -171,3 +172,9 @@ class Waves(Experiment):
             changes = np.diff(values[order], axis=0).any(1)
             ends = np.append(np.flatnonzero(changes) + 1, ends)
         return Parts.of(points, order, ends, size, ranks)
+
+
+def _point(network: Network) -> Network:
+    """Return the network of the first point, which a team has alone."""
+    point = sliced(network, 0)
+    return point.model_copy(update={"parallel": point.parallel.model_copy(update={"batch": None})})

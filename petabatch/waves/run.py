@@ -57,7 +57,7 @@ def run(
     with shared_errors(comm):
         if loaded.network.run.device == "gpu":
             require()
-        team = Team.of(comm, plan.base, threads)
+        team = Team.of(comm, plan.base, threads, loaded.network.parallel.batch)
         plan.refuse_shortage(team)
         plan.check_input()
         files = of_hosts(comm, loaded.network)
@@ -128,7 +128,7 @@ def resume(
     with loaded.placing():
         plan = experiment(loaded, comm, threads, asked=True)
     assert plan is not None
-    team = Team.of(comm, plan.base, threads)
+    team = Team.of(comm, plan.base, threads, loaded.network.parallel.batch)
     plan.refuse_shortage(team)
     plan.check_input()
     with watch(_STOPPING[plan.what] if comm.rank == 0 and not quiet else "") as flag:

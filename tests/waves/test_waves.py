@@ -34,6 +34,7 @@ from petabatch.storage.prune import prune
 from petabatch.waves import plan, session
 from petabatch.waves.chunk import Chunk
 from petabatch.waves.finished import Points
+from petabatch.waves.progress import PointsProgress
 from petabatch.waves.run import join, repair, run_chunk
 from support.commands import Command, alone, write_small
 
@@ -113,6 +114,23 @@ def test_a_sweep_that_fits_is_one_wave_on_each_rank_and_ends_with_a_checkpoint(
     more = f"sweep.{KEY}=[0.2, 0.5]"
     swept(small, "whole", more, extend=True).close()
     assert not list((out / "checkpoints").iterdir()), "it was that of other points"
+
+
+def test_ranks_that_are_to_share_a_batch_are_those_that_take_points(small: Path, petabatch: Command) -> None:
+    given = [f"-s{text}" for text in (*FROZEN, SWEEP, "parallel.batch=2")]
+    done = petabatch("run", small, "--out", "one", "-q", *given)
+    assert "expected: 2 for the batch" in done.stderr
+    assert not (small.parent / "one").exists()
+    done = petabatch("run", small, "--out", "two", "-q", *given, ranks=2)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_long_wave_shows_how_far_it_is(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = list[float]()
+    monkeypatch.setattr(PointsProgress, "reached", lambda progress, points: seen.append(points))
+    swept(small, "waves", SWEEP, "output.flush=5").close()
+    assert 1.25 in seen
+    assert seen[-1] == 0
 
 
 def test_drawn_points_are_runs(small: Path) -> None:
