@@ -275,14 +275,19 @@ class PointsFile:
             yield file, int(file[COMMITS][: mine.first - name.first].sum())
 
 
-def arrays_in(file: Any, name: str) -> dict[str, np.ndarray]:
+def datasets_in(file: Any, name: str) -> dict[str, Any]:
     """Return the datasets below a group, by path; nothing where there is no such group."""
-    found: dict[str, np.ndarray] = {}
+    found: dict[str, Any] = {}
     if name in file:
         file[name].visititems(
-            lambda path, item: found.update({path: item[()]}) if isinstance(item, h5py.Dataset) else None
+            lambda path, item: found.update({path: item}) if isinstance(item, h5py.Dataset) else None
         )
     return found
+
+
+def arrays_in(file: Any, name: str) -> dict[str, np.ndarray]:
+    """Return what the datasets below a group hold."""
+    return {path: item[()] for path, item in datasets_in(file, name).items()}
 
 
 class PointsFiles:

@@ -18,7 +18,7 @@ import numpy as np
 from petabatch.storage import seal
 from petabatch.storage.atomic import new_hdf5
 from petabatch.storage.files import CHECKPOINTS, WAVE
-from petabatch.storage.points import Layout, arrays_in
+from petabatch.storage.points import Layout, arrays_in, datasets_in
 
 _GROUPS = "arrays", "recorded", "events", "common"
 """Of the file, and fields of a saved wave."""
@@ -34,7 +34,7 @@ class SavedWave:
     arrays: Mapping[str, np.ndarray]
     """The state at the end of the step, by key."""
     recorded: Mapping[str, np.ndarray]
-    """What its points have recorded, by path: `[points, times so far, ...]`."""
+    """What its points have recorded, by path: `[points, times so far, ...]`; of a file its open datasets."""
     events: Mapping[str, np.ndarray]
     common: Mapping[str, np.ndarray]
     """As `Rows` has them."""
@@ -56,7 +56,10 @@ def save(path: Path, layout: Layout, software: Mapping[str, Any], wave: SavedWav
         file["values"] = wave.values
         for name in _GROUPS:
             for key, array in getattr(wave, name).items():
-                file[f"{name}/{key}"] = array
+                dataset = file.create_dataset(f"{name}/{key}", array.shape, array.dtype)
+                # What points record need not fit into memory, of which HDF5 would need more for a part of it.
+                for at in range(len(array)) if name == "recorded" else (...,):
+                    dataset[at] = array[at]
                 check()
 
 
@@ -80,10 +83,11 @@ def step_of(path: Path) -> int:
 
 def load(path: Path) -> SavedWave:
     """Return a saved wave; raises DamagedError if the file is not what was written."""
-    with _opened(path) as file:
-        failures = {n: (why, step) for n, why, step in json.loads(file.attrs["failures"])}
-        groups = {name: arrays_in(file, name) for name in _GROUPS}
-        return SavedWave(np.asarray(file["values"][()]), int(file.attrs["step"]), failures=failures, **groups)
+    file = _opened(path)
+    failures = {n: (why, step) for n, why, step in json.loads(file.attrs["failures"])}
+    state, events, common = (arrays_in(file, name) for name in ("arrays", "events", "common"))
+    recorded, step = datasets_in(file, "recorded"), int(file.attrs["step"])
+    return SavedWave(np.asarray(file["values"][()]), step, state, recorded, events, common, failures)
 
 
 def _opened(path: Path) -> Any:

@@ -129,7 +129,8 @@ def _wave(
             if (evaluation := open_evaluation(engine, own)) is not None:
                 stack.callback(evaluation.close)
             found = checkpoints.begin(points) if checkpoints is not None and team.leads else None
-            before: SavedWave | None = team.group.broadcast(found)
+            told = None if found is None else replace(found, recorded={}, events={}, common={})
+            before: SavedWave | None = team.group.broadcast(told)
             saves = checkpoints is not None and team.leads
             room = (
                 checkpoints.room(layout.nbytes * len(points.numbers)) if checkpoints and saves else np.zeros
@@ -141,7 +142,7 @@ def _wave(
                     log_advice(assembly.plan, engine.state.arrays)
             else:
                 _go_on(engine, before)
-                recorded.go_on(before)
+                recorded.go_on(found or before)
         planning = time.monotonic() - began
 
         def under_way(step: int) -> bool:
@@ -250,8 +251,9 @@ class Recorded:
     def go_on(self, before: SavedWave) -> None:
         """Take over what was recorded before a checkpoint."""
         for path, values in before.recorded.items():
-            self._reached[path] = values.shape[1]
-            self.rows.columns[path][:, : values.shape[1]] = values
+            self._reached[path] = times = values.shape[1]
+            for row in range(len(values)):  # they need not fit into memory
+                self.rows.columns[path][row, :times] = values[row]
         self.rows.events.update(before.events)
         self.rows.common.update(before.common)
 

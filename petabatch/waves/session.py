@@ -29,7 +29,7 @@ from petabatch.storage.index import PAUSE
 from petabatch.storage.points import PointsFile, PointsFiles, Rows, new_name
 from petabatch.storage.points_writer import PointsWriter
 from petabatch.storage.provenance import Spent, of_run, other_software
-from petabatch.waves.checkpoints import WaveCheckpoints, left_under_way
+from petabatch.waves.checkpoints import ON_DISK, WaveCheckpoints, left_under_way
 from petabatch.waves.chunk import Chunk
 from petabatch.waves.compute import Wave
 from petabatch.waves.end import save_end
@@ -130,7 +130,7 @@ class WavesSession:
         with self.team.watch:
             with (
                 PointsProgress(before, self.count, self.failed, self.plan.what, quiet) as progress,
-                _Committing(writer, checkpoints.remove) as committing,
+                _Committing(writer, self.plan.layout.nbytes, checkpoints.remove) as committing,
             ):
 
                 def reached(points: float) -> None:
@@ -250,6 +250,8 @@ class _Committing:
     """Finished waves that are not yet committed."""
 
     writer: PointsWriter
+    nbytes: int
+    """Of what a point records."""
     committed: Callable[[], None]
     """Called when all that was added is committed."""
     _waves: list[Rows] = field(default_factory=list)
@@ -264,7 +266,8 @@ class _Committing:
     def add(self, wave: Wave) -> bool:
         """Take over a wave; return whether all are committed now."""
         self._waves.append(wave.rows)
-        if time.monotonic() - self._last < _COMMIT:
+        large = self.nbytes * sum(map(len, self._waves)) > ON_DISK
+        if not large and time.monotonic() - self._last < _COMMIT:
             return False
         self.commit()
         return True
