@@ -138,8 +138,8 @@ def _wave(
             recorded = Recorded(points, layout, room)
             if before is None:
                 initialise(engine, own, place)
-                if saves and points.numbers[0] == 0 and not own.network.parallel.split:
-                    log_advice(assembly.plan, engine.state.arrays)
+                if saves and points.numbers[0] == 0:
+                    log_advice(assembly.plan, {} if own.network.parallel.split else engine.state.arrays)
             else:
                 _go_on(engine, before)
                 recorded.go_on(found or before)

@@ -30,15 +30,14 @@ class End:
 
 def save_end(directory: RunDirectory, network: Network, ends: Sequence[End], leaders: Comm) -> None:
     """Write the state of all slices of a sweep, if each rank has at most one wave of them; collective."""
-    mine = ends[0] if len(ends) == 1 else None
-    spans = leaders.gather((len(ends), None if mine is None else (mine.numbers[0], mine.numbers[-1] + 1)))
-    found = sorted(span for _, span in spans or () if span is not None)
-    edges = [0, *(end for _, end in found)]
-    counts = [len(one.numbers) for one in ends]
-    total = leaders.gather(sum(counts)) or ()
-    complete = [begin for begin, _ in found] == edges[:-1] and edges[-1] == network.batch == sum(total)
-    if not leaders.broadcast(complete and all(count <= 1 for count, _ in spans or ())):
+    ranks = leaders.gather([(one.numbers[0], one.numbers[-1] + 1, len(one.numbers)) for one in ends]) or ()
+    found = sorted(span for spans in ranks for span in spans)
+    edges = [0, *(end for _, end, _ in found)]
+    covers = [begin for begin, *_ in found] == edges[:-1] and edges[-1] == network.batch
+    in_one = all(len(spans) <= 1 for spans in ranks) and all(end - begin == n for begin, end, n in found)
+    if not leaders.broadcast(covers and in_one):
         return
+    mine = ends[0] if ends else None
     writers = leaders.split(int(mine is not None))
     if mine is None:
         return
