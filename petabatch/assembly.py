@@ -23,7 +23,7 @@ from petabatch.spec.compiled import NotSuitable
 from petabatch.spec.load import Loaded, resolved
 from petabatch.spec.memory import held
 from petabatch.spec.network import Network
-from petabatch.start_from import initialise_from
+from petabatch.start_from import Place, initialise_from
 from petabatch.storage import FORMAT
 from petabatch.storage.claim import Claim
 from petabatch.storage.directory import RunDirectory
@@ -100,7 +100,6 @@ def new_directory(
     force: bool,
     files: Sequence[Fingerprint],
     claim: Claim | None,
-    in_waves: bool = False,
 ) -> RunDirectory:
     """Make the directory of a new run; called on rank 0."""
     return RunDirectory.create(
@@ -112,7 +111,7 @@ def new_directory(
         table(files),
         {array.digest: array.array for array in held(loaded.network)},
         claim,
-        (POINTS,) if in_waves else (),
+        (POINTS,) if loaded.network.sweep is not None or loaded.network.run.pool else (),
         _derived(loaded.network),
     )
 
@@ -141,11 +140,13 @@ def open_evaluation(engine: Engine, loaded: Loaded) -> Evaluation | None:
         return None if loaded.network.evaluate is None else Evaluation(engine)
 
 
-def initialise(engine: Engine, loaded: Loaded) -> None:
-    """Set the initial state: that of step 0, or of a checkpoint of another run."""
-    origin = loaded.network.run.start_from
+def initialise(engine: Engine, loaded: Loaded, place: Place | None = None) -> None:
+    """Set the initial state: that of step 0, or of a checkpoint of another run.
+
+    Of points of a sweep, `place` says which of its slices they are.
+    """
     with loaded.placing():
-        if origin is None:
+        if loaded.network.run.start_from is None:
             engine.start()
         else:
-            initialise_from(engine, Path(origin))
+            initialise_from(engine, place)

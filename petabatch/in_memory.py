@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Literal
 
 import numpy as np
 
 from petabatch.arguments import checked, whole_number
+from petabatch.engine.failure import OF_A_SLICE, note_of
 from petabatch.engine.stopping import Stop
 from petabatch.errors import ArgumentError
-from petabatch.one_batch import points_named
 from petabatch.params import given
 from petabatch.results.in_memory import Recorded, ResultsInMemory
 from petabatch.simulator import Saved, Simulator
@@ -133,13 +134,26 @@ def run(
         sim._live.undo = None  # after an error there is no result
         stop, again = Stop(sim.network.run), "nothing of a run in memory is kept: raise run.wall_limit"
         for step in sorted({*wanted, last}):
-            with points_named(sim.network, "petabatch.sweep yields points in memory, those that fail, too"):
+            with _points_named(sim.network):
                 sim._run(step, stop, again, quiet)
             if step in wanted:
                 states[step] = _snapshot(sim.save())
         end = sim.save()
         live = sim._live
         return Result(live.describe(sim.times, "done"), live.recorded(), live.began, states, wanted, end)
+
+
+@contextmanager
+def _points_named(network: Network) -> Iterator[None]:
+    """Say of an error that ends a sweep which point has caused it."""
+    try:
+        yield
+    except OF_A_SLICE as error:
+        if network.sweep is not None:
+            points = sorted({number // network.run.batch for number in error.slices})
+            how = "petabatch.sweep yields points in memory, those that fail, too"
+            error.args = (f"{error}{note_of(points)}\n    hint:     {how}", *error.args[1:])
+        raise
 
 
 def _snapshot(saved: Saved) -> dict[str, np.ndarray]:

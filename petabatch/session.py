@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import math
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
 import numpy as np
 
 from petabatch.clock import fires
+from petabatch.convergence import Convergence
 from petabatch.engine.driver import At, Hook, always, drive
 from petabatch.engine.engine import WAITING, Engine
 from petabatch.engine.evaluation import Evaluation
 from petabatch.engine.events import events_of_all
-from petabatch.engine.failed_points import FailedPoints, forget
-from petabatch.engine.failure import Failure
 from petabatch.engine.images import files_shown
 from petabatch.engine.stopping import Stop, Stops, stopped_early
 from petabatch.errors import NonFiniteError
 from petabatch.logs import log
 from petabatch.network.slices import coordinates
-from petabatch.network.until import GAP
 from petabatch.parallel.comm import Comm
 from petabatch.parallel.watchdog import Watch
 from petabatch.progress import Progress
@@ -35,7 +32,7 @@ from petabatch.storage.compact import compact
 from petabatch.storage.description import Status, recorded_provenance
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.index import PAUSE, write_index
-from petabatch.storage.provenance import of_run
+from petabatch.storage.provenance import Spent, of_run
 from petabatch.storage.segment import write_segment
 
 
@@ -50,9 +47,7 @@ class RunSession:
         comm: Comm,
         claim: Claim,
         evaluation: Evaluation | None = None,
-        failed: FailedPoints | None = None,
     ) -> None:
-        self.failed = failed or FailedPoints(loaded.network.run.batch)
         self.directory, self.loaded, self.engine, self.comm = directory, loaded, engine, comm
         self.claim, self.evaluation = claim, evaluation
         self.streams = [
@@ -61,25 +56,20 @@ class RunSession:
         self.coordinates = coordinates(loaded.network, self.streams)
         self.files = files_shown(engine.readers)
         self.flushed = engine.step - 1 if engine.step == 0 else engine.step
-        self.started = self._index_due = time.monotonic()
+        self._index_due = time.monotonic()
         self._first = engine.step
         before = recorded_provenance(directory) or {}
-        self._shown = self._certified = 0
-        """Displays of this rank so far, and how many of them came to the gap of `run.until`."""
+        self._convergence = Convergence(loaded.network)
         devices = comm.gather(engine.backend.name) or ()
         self.provenance = of_run(loaded, comm, devices, directory=directory, before=before)
-        self._spent_before = {"all": before.get("seconds", 0.0), **before.get("times", {})}
-        self._timed_before = before.get("timed_steps", 0)
-        self._waited_before = dict(comm.waited)
+        self._spent, self._timed_before = Spent(before, comm), int(before.get("timed_steps", 0))
         self._rank_times: list[dict[str, float]] = []
         """The times of all ranks up to the last flush, on rank 0."""
-        for failures in comm.gather(engine.failures) or ():  # of slices that have no first image
-            self._report_failed(failures)
 
     def run(self, quiet: bool, flag: StopFlag) -> None:
         """Run to the end; raise StoppedEarly, with a checkpoint written, on a signal or a time limit."""
         engine, network = self.engine, self.loaded.network
-        first, self._stop = engine.step, Stop(network.run, flag, self.started)
+        first, self._stop = engine.step, Stop(network.run, flag, self._spent.began)
         with (
             closing(self),
             Watch(self.comm, seconds(network.run.stuck_after)) as watch,  # before anything is compiled
@@ -105,7 +95,7 @@ class RunSession:
             for _ in drive(engine, *self._hooks(progress), watch=watch):
                 pass
             self._finish("done")
-            self._report_convergence()
+            self._convergence.report(self.comm)
             self.comm.barrier()  # the index is complete before any rank opens it
         log.info("done: %s (%s)", self.directory.run_file, progress.summary(engine.step))  # below the bar
 
@@ -118,12 +108,12 @@ class RunSession:
     def checkpoint(self) -> None:
         """Save the whole state at the current step; collective.
 
-        Nothing is written if a number is not finite that should be, unless slices stop alone: the checkpoint
-        before stays, and the run ends at the next step that is judged. Raises NonFiniteError if this is one.
+        Nothing is written if a number is not finite that should be: the checkpoint before stays, and the run
+        ends at the next step that is judged. Raises NonFiniteError if this is one.
         """
         engine, state = self.engine, self.engine.state
         engine.collect()
-        if not engine.plan.tolerant and not self._is_finite():
+        if not self._is_finite():
             return
         saved = engine.saved()
         arrays = engine.features.whole(saved)
@@ -135,7 +125,7 @@ class RunSession:
                 engine.step,
                 arrays,
                 {key for key in saved if state.variables[key].per == "slice"},
-                {"step": engine.step, **self.failed.meta},
+                {"step": engine.step},
                 lo=state.lo,
                 hi=state.hi,
                 batch=self.loaded.network.batch,
@@ -162,11 +152,12 @@ class RunSession:
         """Rewrite run.h5; called on rank 0 only."""
         batch = self.loaded.network.batch
         with self._writing():
-            about = {**self.provenance, **self._spent(), **self.failed.about}
-            coordinates = (*self.coordinates, *self.failed.coordinates(batch))
+            steps = self._timed_before + self.engine.step - self._first
+            spent = self._spent.record(self.engine.times(), self._rank_times)
+            about = {**self.provenance, **spent, "timed_steps": steps}
             took = write_index(
                 self.directory, self.streams, about, batch, status, until,
-                files=self.files, coordinates=coordinates,
+                files=self.files, coordinates=self.coordinates,
             )  # fmt: skip
             self._index_due = time.monotonic() + PAUSE * took
 
@@ -175,26 +166,6 @@ class RunSession:
         engine = self.engine
         with engine.stopwatch.measure("files"), engine.blocking_io, self.claim.writing():
             yield
-
-    def _times(self) -> dict[str, float]:
-        """Return the seconds of this process: all, and by activity."""
-        waited = {name: seconds - self._waited_before[name] for name, seconds in self.comm.waited.items()}
-        return {"all": time.monotonic() - self.started, **self.engine.times(), **waited}
-
-    def _spent(self) -> dict[str, object]:
-        """Return the seconds that the run has taken, for how many steps, and what for.
-
-        With those before it was resumed, so that steps which are computed again count twice.
-        With several ranks also those of each, since it was started or resumed.
-        """
-        now = self._times()
-        names = [*now, *(name for name in self._spent_before if name not in now)]
-        spent = {n: round(self._spent_before.get(n, 0.0) + now.get(n, 0.0), 3) for n in names}
-        steps = int(self._timed_before) + self.engine.step - self._first
-        record: dict[str, object] = {"seconds": spent.pop("all"), "timed_steps": steps, "times": spent}
-        if len(self._rank_times) > 1:
-            record["rank_times"] = {n: [round(one.get(n, 0.0), 3) for one in self._rank_times] for n in now}
-        return record
 
     def _hooks(self, progress: Progress) -> Iterator[Hook]:
         """Yield what is done at sync events; all are collective. After the last step, `_finish` is."""
@@ -221,28 +192,6 @@ class RunSession:
         yield At(flushes, lambda step: self._flush("running"))
         yield At(saves, lambda step: self.checkpoint())
 
-    @property
-    def _tolerance(self) -> float:
-        until = self.loaded.network.run.until
-        return math.inf if until is None else until.gap
-
-    def _report_convergence(self) -> None:
-        """Warn if `run.until` stopped no display early, or hardly any; collective."""
-        ranks = self.comm.gather((self._shown, self._certified))
-        if ranks is None:
-            return
-        shown, certified = (sum(column) for column in zip(*ranks, strict=True))
-        if shown and not certified:
-            log.warning(
-                "run.until: none of the %d displays came to a gap of %g, so none ended early\n"
-                "    hint:     give them more steps (run.display) or a larger gap; `petabatch check` "
-                "compares coefficient and threshold",
-                shown,
-                self._tolerance,
-            )
-        elif certified < shown:
-            log.info("run.until: %d of %d displays came to a gap of %g", certified, shown, self._tolerance)
-
     def _out_of_time(self) -> bool:
         """Return whether this process is to stop."""
         return self._stop()
@@ -251,7 +200,7 @@ class RunSession:
         """Log how long lanes waited for images, if any were read ahead."""
         if any(reader.read_ahead for reader in self.engine.readers.values()):
             waited = self.engine.times()[WAITING]
-            share = waited / max(time.monotonic() - self.started, 1e-9)
+            share = waited / max(self._spent.seconds, 1e-9)
             log.info("waited %.1f s for images, %.1f %% of the time", waited, 100 * share)
 
     def _finish(self, status: Status) -> None:
@@ -265,12 +214,9 @@ class RunSession:
         rank, features = engine.comm.rank, engine.features
         taken = events_of_all(engine.recorder.take(engine.step), self.streams, state.lo, engine.comm)
         records = [r for r in taken if r.stream.batched or rank == 0]
-        forget(records, engine.failures, state.lo)
         records = list(features.records(records))
         for record in records:
-            if record.stream.path == f"probes/{GAP}":
-                self._shown += record.values.size
-                self._certified += int((record.values <= self._tolerance).sum())
+            self._convergence.count(record.stream.path, record.values)
         first = self.flushed + 1
         written = None
         if first <= engine.step and features.writes:
@@ -278,38 +224,23 @@ class RunSession:
                 written = write_segment(self.directory, records, rank, first, engine.step, state.lo, state.hi)
         self.flushed = engine.step
         engine.flushed()
-        ranks = self.comm.gather((written, self._times(), engine.failures))
+        ranks = self.comm.gather((written, self._spent.now(engine.times())))
         if ranks is not None:
-            self._rank_times = [times for _, times, _ in ranks]
-            for _, _, failures in ranks:
-                self._report_failed(failures)
-            self.directory.summaries.update(one for one, _, _ in ranks if one is not None)
+            self._rank_times = [times for _, times in ranks]
+            self.directory.summaries.update(one for one, _ in ranks if one is not None)
             if status != "running" or time.monotonic() >= self._index_due:
                 self.index(status)
             else:
                 with self._writing():
                     compact(self.directory, self.streams, self.loaded.network.batch, most=2)
 
-    def _report_failed(self, failures: Mapping[int, Failure]) -> None:
-        """Take note of slices that have stopped, and tell of those that are new."""
-        told = {number // self.failed.batch for number in self.failed.slices}
-        for number in sorted(failures, key=lambda each: (failures[each].step, each)):
-            one, point = failures[number], number // self.failed.batch
-            if point not in told:
-                log.warning("point %d failed at step %d: %s", point, one.step, one.why)
-                told.add(point)
-        self.failed.slices.update(failures)
-
     def _latest(self, quantity: str) -> tuple[str, float] | None:
         """Return a probe and the latest value of its quantity, on rank 0; collective.
 
-        It is averaged over all slices that have not failed; what ranks with parts of a slice have adds up.
+        It is averaged over all slices; what ranks with parts of a slice have adds up.
         """
-        latest, state = self.engine.recorder.latest(quantity), self.engine.state
-        failed = [number - state.lo for number in self.engine.failures]
-        parts = self.comm.gather(None if latest is None else np.delete(latest[1], failed))
+        latest = self.engine.recorder.latest(quantity)
+        parts = self.comm.gather(None if latest is None else latest[1])
         if latest is None or parts is None:
             return None
-        sound = np.concatenate(parts)
-        parts_of_slices = self.engine.features.group.size
-        return (latest[0], parts_of_slices * float(sound.mean())) if sound.size else None
+        return latest[0], self.engine.features.group.size * float(np.concatenate(parts).mean())

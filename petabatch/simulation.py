@@ -23,12 +23,12 @@ from petabatch.assembly import (
 )
 from petabatch.engine.engine import Engine
 from petabatch.engine.evaluation import Evaluation
-from petabatch.engine.failed_points import FailedPoints
 from petabatch.engine.gpu.choose import require
 from petabatch.engine.images import log_notes
 from petabatch.engine.stopping import ANSWERS
 from petabatch.errors import (
     AlreadyDone,
+    ArgumentError,
     InputError,
     InputFileError,
     PetabatchError,
@@ -36,7 +36,6 @@ from petabatch.errors import (
 )
 from petabatch.logs import log, shown, to_file
 from petabatch.network.advice import log_advice
-from petabatch.one_batch import fail_alone, in_other_waves, no_retry, points_named
 from petabatch.parallel.comm import Comm
 from petabatch.parallel.failure import shared_errors
 from petabatch.parallel.launch import connected
@@ -76,8 +75,8 @@ def run(
 ) -> Results:
     """Run a network from step 0 into a new directory, and return its results, opened.
 
-    Nothing is written before the network has been checked and its input opened. A sweep of more points than
-    are held at once is made in waves; `run.failed` are the points that failed.
+    Nothing is written before the network has been checked and its input opened. A sweep is made point by
+    point, as many at once as are held; `run.failed` are the points that failed.
 
     Parameters
     ----------
@@ -172,7 +171,7 @@ def resume(
     changed_input
         Whether the run is resumed even if its input files have changed.
     retry_failed
-        Whether points of a sweep in waves that failed are made again; for one batch it is refused.
+        Whether points of a sweep, or slices of a pool, that failed are made again.
     objects
         The objects of Python that it shows, such as a `Dataset`, which are not among its files.
 
@@ -219,19 +218,20 @@ def resume(
                         loaded = loaded.with_parts(features=features, rows=rows).on(device)
                     assert_same_software(comm, loaded)
                     if directory.in_waves:
-                        resume_waves(directory, loaded, comm, changed_input, retry_failed, threads, quiet)
+                        with _inputs_in_place():
+                            resume_waves(directory, loaded, comm, changed_input, retry_failed, threads, quiet)
                         return open_results(directory.path)
                     if retry_failed:
-                        raise no_retry(directory.path, loaded)
+                        expected = "a sweep or a pool"
+                        raise ArgumentError("retry_failed", "this run has no points", str(path), expected)
                     with _refusing(), _inputs_in_place():
                         loaded, assembly = assembled(loaded, comm, threads)
-                        engine = open_engine(loaded, assembly.planned(tolerant=fail_alone(loaded.network)))
+                        engine = open_engine(loaded, assembly)
                         evaluation = open_evaluation(engine, loaded)
                 files = of_hosts(comm, loaded.network)
                 if comm.rank == 0:
                     compare(directory, files, changed_input)
-                with points_named(loaded.network, in_other_waves(directory.path)):
-                    return _resume(directory, loaded, engine, evaluation, comm, claim, quiet)
+                return _resume(directory, loaded, engine, evaluation, comm, claim, quiet)
 
 
 def _run(
@@ -253,7 +253,7 @@ def _run(
         return open_results(out)
     with shared_errors(comm):
         loaded, assembly = assembled(loaded, comm, threads)
-        engine = open_engine(loaded, assembly.planned(tolerant=fail_alone(loaded.network)))
+        engine = open_engine(loaded, assembly)
         evaluation = open_evaluation(engine, loaded)
         initialise(engine, loaded)
         assert_shared(comm, out.absolute().parent)
@@ -271,8 +271,7 @@ def _run(
                 log_advice(engine.features.whole_plan, engine.state.arrays if whole else {})
             session = RunSession(directory, loaded, engine, comm, claim, evaluation)
             session.checkpoint()
-            with points_named(loaded.network):
-                session.run(quiet, flag)
+            session.run(quiet, flag)
         return open_results(directory.path)
 
 
@@ -286,23 +285,20 @@ def _resume(
     quiet: bool,
 ) -> Results:
     head = comm.broadcast(resume_point(directory) if comm.rank == 0 else None)
-    failed = FailedPoints(loaded.network.run.batch)
     if head is None:
         initialise(engine, loaded)
     else:
         arrays, meta = load_checkpoint(head, engine.state.lo, engine.state.hi)
         engine.resume(meta["step"], engine.features.part(arrays))
-        failed = FailedPoints.of(loaded.network.run.batch, meta)
-        engine.stop(failed.slices)
     if engine.step >= engine.plan.length:
         if comm.rank == 0:
             directory.clean()
         hint = f"to continue it, run its params with more `displays` and -s run.start_from={directory.path}"
         done = f"this run is already done: it has reached step {engine.step}"
-        problem = Problem("", done, found=failed.told, hint=hint)
+        problem = Problem("", done, hint=hint)
         raise AlreadyDone(problem.render(str(directory.path)))
     with watch(ANSWERS["run"] if comm.rank == 0 and not quiet else "") as flag:
-        session = RunSession(directory, loaded, engine, comm, claim, evaluation, failed)
+        session = RunSession(directory, loaded, engine, comm, claim, evaluation)
         if comm.rank == 0:
             directory.clean()
             before = recorded_provenance(directory)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,13 @@ from petabatch.errors import (
 from petabatch.logs import log
 from petabatch.network import last_finite, lazy_codes
 from petabatch.network.until import GAP, STEPS
-from petabatch.storage.checkpoint import checkpoint_batch, latest_checkpoint, load_checkpoint
+from petabatch.spec.network import Run
+from petabatch.storage.checkpoint import (
+    checkpoint_batch,
+    checkpoint_step,
+    latest_checkpoint,
+    load_checkpoint,
+)
 from petabatch.storage.directory import RunDirectory
 
 if TYPE_CHECKING:
@@ -32,49 +39,83 @@ _LISTED = 3
 """Arrays listed in a message."""
 
 
-def initialise_from(engine: Engine, origin: Path) -> None:
-    """Initialise the state from checkpoint `origin`, or from the latest one of run directory `origin`.
+@dataclass(frozen=True)
+class Place:
+    """Which slices of a sweep the slices of an engine are."""
+
+    numbers: Sequence[int]
+    batch: int
+    """Slices of the sweep."""
+    point: int
+    """Slices of a point."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """A checkpoint of another run."""
+
+    head: Path
+    batch: int
+    step: int
+
+    @classmethod
+    def of(cls, run: Run, batch: int) -> Origin:
+        """Return that of a run of `batch` slices: the checkpoint it names, or the latest one of a directory.
+
+        That of a sweep has the slices of the sweep, or those from which each of its points starts. Raises
+        ParamsError when the batch or the length of the run does not match, InputFileError when there is none.
+        """
+        assert run.start_from is not None
+        head = checkpoint_of(Path(run.start_from))
+        with _problems():
+            found = cls(head, checkpoint_batch(head)[0], checkpoint_step(head))
+        if found.batch not in (batch, run.batch) and run.batch_change == "error":
+            raise ParamsError(
+                [
+                    Problem(
+                        "run.batch",
+                        f"the batch differs from that of {head}",
+                        found=str(batch),
+                        expected=str(found.batch),
+                        hint='run.batch_change = "cycle" or "reset" sets the initial state of new slices',
+                    )
+                ]
+            )
+        if found.step >= run.length:
+            raise ParamsError(
+                [
+                    Problem(
+                        "run.displays" if run.displays else "run.steps",
+                        f"the run ends before the step of {head}",
+                        found=f"{run.length} steps",
+                        expected=f"more than {found.step} steps: those of the checkpoint count",
+                    )
+                ]
+            )
+        return found
+
+
+def initialise_from(engine: Engine, place: Place | None = None) -> None:
+    """Initialise the state from the checkpoint that `run.start_from` names.
 
     The step count continues from there, and with it schedules and the order of images. `run.batch_change`
-    says how a batch of another size is filled. Collective. Raises ParamsError when the batch or the length of
-    the run does not match the checkpoint, InputFileError when it cannot be used or its arrays do not match.
+    says how a batch of another size is filled. Collective. Raises what `Origin.of` does, and InputFileError
+    when its arrays do not match.
     """
-    run, batch = engine.plan.graph.network.run, engine.plan.graph.network.batch
-    head = checkpoint_of(origin)
-    before, _ = checkpoint_batch(head)
-    if batch != before and run.batch_change == "error":
-        raise ParamsError(
-            [
-                Problem(
-                    "run.batch",
-                    f"the batch differs from that of {head}",
-                    found=str(batch),
-                    expected=str(before),
-                    hint='run.batch_change = "cycle" or "reset" sets the initial state of new slices',
-                )
-            ]
-        )
+    run, slices = engine.plan.graph.network.run, range(engine.state.lo, engine.state.hi)
+    place = place or Place(range(engine.plan.graph.network.batch), engine.plan.graph.network.batch, run.batch)
+    origin = Origin.of(run, place.batch)
     engine.start()
-    lo, hi = engine.state.lo, engine.state.hi
-    if run.batch_change == "cycle":
-        taken = [number % before for number in range(lo, hi)]
+    numbers, before = [place.numbers[number] for number in slices], origin.batch
+    same = before in (place.batch, place.point)
+    if same or run.batch_change == "cycle":
+        taken = [number % before for number in numbers]
     else:
-        taken = list(range(lo, min(hi, before)))
+        taken = [number for number in numbers if number < before]
     with _problems():
-        step = _load_slices(engine, head, taken)
-    if step >= run.length:
-        raise ParamsError(
-            [
-                Problem(
-                    "run.displays" if run.displays else "run.steps",
-                    f"the run ends before the step of {head}",
-                    found=f"{run.length} steps",
-                    expected=f"more than {step} steps: those of the checkpoint count",
-                )
-            ]
-        )
-    _show_current_items(engine, step, before)
-    engine.resume(step, engine.state.saved())
+        _load_slices(engine, origin.head, taken)
+    _show_current_items(engine, origin.step, before, numbers if not same else None)
+    engine.resume(origin.step, engine.state.saved())
 
 
 def checkpoint_of(origin: Path) -> Path:
@@ -113,8 +154,8 @@ def _problems() -> Iterator[None]:
         raise InputFileError([Problem(_KEY, str(error))]) from error
 
 
-def _load_slices(engine: Engine, head: Path, slices: Sequence[int]) -> int:
-    """Load the given slices of a checkpoint into the first local ones; return the checkpoint's step."""
+def _load_slices(engine: Engine, head: Path, slices: Sequence[int]) -> None:
+    """Load the given slices of a checkpoint into the first local ones."""
     mine = engine.state.saved()
     batched = {key for key in mine if engine.state.variables[key].per == "slice"}
     lo, hi = min(slices, default=0), max(slices, default=-1) + 1
@@ -170,7 +211,6 @@ def _load_slices(engine: Engine, head: Path, slices: Sequence[int]) -> int:
         lazily = {key: engine.state.arrays[key] for key in own}
         for key, array in lazily.items() if lazy_codes.continues(lazily, arrays) else ():
             array[lane.lanes][: len(taken)] = arrays[key][taken]
-    return int(meta["step"])
 
 
 def _remedy(engine: Engine, names: Sequence[str]) -> str:
@@ -205,18 +245,19 @@ def _kind(array: np.ndarray, batched: bool) -> str:
     return f"{list(array.shape[1:])} {'of each slice' if batched else 'of all slices'}"
 
 
-def _show_current_items(engine: Engine, last: int, before: int) -> None:
+def _show_current_items(engine: Engine, last: int, before: int, others: Sequence[int] | None) -> None:
     """Show the input items due at step `last`, from which the run goes on: the checkpoint may lack them.
 
     It has none of slices that it lacks, and others where the network has another source. Where the batch has
     another size, items are dealt in another way: slices that it has keep what they show to the display's end.
+    `others` are the numbers of slices in a batch of another size.
     """
     state, display = engine.state, engine.plan.graph.network.run.display
-    same_batch = engine.plan.graph.network.batch == before
     for name, layer in engine.plan.inputs.items():
         history = state.arrays[f"layers/{name}/A"]
         stays = layer.item(last + 1, display) is None
         for step in range(max(0, last - history.shape[1] + 1), last + 1):
-            item, now = layer.shown(step, display), same_batch and stays and step == last
-            for number in range(state.lo if now else max(state.lo, before), state.lo + len(history)):
-                history[number - state.lo, step % history.shape[1]] = engine.readers[name](number, item)
+            item, now = layer.shown(step, display), others is None and stays and step == last
+            for place in range(len(history)):
+                if now or (others is not None and others[place] >= before):
+                    history[place, step % history.shape[1]] = engine.readers[name](state.lo + place, item)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -35,7 +34,6 @@ def check(
     with importing():
         from petabatch import params
         from petabatch.network.advice import advice
-        from petabatch.one_batch import described, fail_alone
         from petabatch.parallel.cores import lane_threads
         from petabatch.report.explain import explain, summary
         from petabatch.report.lines import field
@@ -50,9 +48,8 @@ def check(
             from petabatch.waves.choose import experiment
         found = experiment(loaded)
     if found is None:
-        plan = replace(params.plan(loaded), tolerant=fail_alone(loaded.network))
+        plan = params.plan(loaded)
         params.check_values(loaded, plan)
-        notes += field("sweep", described(loaded.network)) if loaded.network.sweep is not None else []
     else:  # the plan of a point
         plan = found.base
         notes += field("pool" if loaded.network.run.pool else "sweep", found)

@@ -23,7 +23,7 @@ Sweep = Annotated[
     typer.Option(
         "--sweep",
         metavar="KEY=V,V",
-        help="Run several values of a key in one batch, e.g. layers.V1.threshold=0.3,0.4; can be repeated.",
+        help="Run several values of a key, e.g. layers.V1.threshold=0.3,0.4; can be repeated.",
     ),
 ]
 Threads = Annotated[

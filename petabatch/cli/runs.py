@@ -66,7 +66,7 @@ def run(
     results = simulation.run_file(
         file, wanted, out, force=force, extend=extend, threads=threads, mpi=mpi, quiet=quiet
     )
-    _refuse_failed(out, results.failed, _kind(results), _again(out))
+    _refuse_failed(out, results.failed, _kind(results))
 
 
 @app.command()
@@ -86,7 +86,7 @@ def resume(
     threads: Threads = None,
     mpi: Mpi = None,
     retry_failed: Annotated[
-        bool, typer.Option("--retry-failed", help="Make points of a sweep in waves that failed again.")
+        bool, typer.Option("--retry-failed", help="Make points of a sweep that failed again.")
     ] = False,
     quiet: Quiet = False,
 ) -> None:
@@ -107,7 +107,7 @@ def resume(
         changed_input=changed_input,
         retry_failed=retry_failed,
     )
-    _refuse_failed(folder, results.failed, _kind(results), _again(folder))
+    _refuse_failed(folder, results.failed, _kind(results))
 
 
 @app.command()
@@ -138,20 +138,13 @@ def _kind(results: Results) -> str:
     return "slice" if results.params["run"].get("pool") else "point"
 
 
-def _again(folder: Path) -> bool:
-    """Return whether what failed can be computed again: not in one batch."""
-    from petabatch.storage.directory import RunDirectory
-
-    return RunDirectory.open(folder).in_waves
-
-
-def _refuse_failed(folder: Path, failed: int, what: str, again: bool = True) -> None:
+def _refuse_failed(folder: Path, failed: int, what: str) -> None:
     """Raise PointsFailed where points of a sweep, or slices of a pool, have."""
     if failed:
-        retry = f"; `petabatch resume {folder} --retry-failed` makes them again" if again else ""
         raise PointsFailed(
             f"{folder}: {failed:,} {what}{'s' * (failed > 1)} failed\n"
-            f"    hint:     `petabatch info {folder}` says why{retry}"
+            f"    hint:     `petabatch info {folder}` says why; "
+            f"`petabatch resume {folder} --retry-failed` makes them again"
         )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from petabatch.engine.engine import Engine
 from petabatch.engine.feature_split import FeatureSplit
 from petabatch.engine.features import AllFeatures, Features
-from petabatch.engine.fitting import fitted_sources, to_be_fitted, with_sources
+from petabatch.engine.fitting import fitted, to_be_fitted
 from petabatch.engine.gpu.choose import choose
 from petabatch.engine.grid_split import GridSplit
 from petabatch.engine.row_split import RowSplit
@@ -65,9 +65,7 @@ class Assembly:
         check_capacity(network, len(set(comm.hosts)))
         graph = build(network)
         if to_be_fitted(network):
-            schedule(graph)  # its errors come before the images are read
-            sources = comm.broadcast(fitted_sources(graph) if comm.rank == 0 else None)
-            graph = build(with_sources(network, sources))
+            graph = build(fitted(network, comm))
         return cls(schedule(graph), comm, threads)
 
     def on_device(self, device: Device | None = None) -> Assembly:

@@ -103,15 +103,11 @@ class Engine:
     def start(self) -> None:
         """Set the state of step 0; where slices stop alone, one without a first image has failed.
 
-        Raises what `Start.fill` does, or the error of a slice if no slice of any rank has a first image.
+        Raises what `Start.fill` does.
         """
         start = Start(self.state, self.features, self.plan.tolerant)
         start.fill(self.readers)
         if self.plan.tolerant:
-            failed = self.comm.gather(len(start.failures))
-            everywhere: int = self.comm.broadcast(sum(failed or ()))
-            if everywhere == self.plan.graph.network.batch and start.error is not None:
-                raise start.error
             self.stop(start.failures)
             keep_finite(self.plan, self.state, self.features.group, self.step)
 

@@ -6,8 +6,11 @@ from collections.abc import Mapping
 
 from petabatch.engine.image_sizes import shape_of
 from petabatch.errors import InputError, InputFileError, Problem
+from petabatch.network.build import build
 from petabatch.network.evaluation import shown_by
 from petabatch.network.graph import Graph
+from petabatch.network.plan import schedule
+from petabatch.parallel.comm import Comm
 from petabatch.spec.network import Network
 from petabatch.spec.part_errors import calling
 from petabatch.spec.parts import Source
@@ -53,6 +56,16 @@ def fitted_sources(graph: Graph) -> dict[str, Source]:
     if problems:
         raise InputFileError(problems)
     return found
+
+
+def fitted(network: Network, comm: Comm) -> Network:
+    """Return a network with what is fitted to its images, on rank 0, so that all ranks have the same bits.
+
+    Of a sweep, to those of the network without it. Collective; raises what `fitted_sources` does.
+    """
+    graph = build(network.model_copy(update={"sweep": None}))
+    schedule(graph)  # its errors come before the images are read
+    return with_sources(network, comm.broadcast(fitted_sources(graph) if comm.rank == 0 else None))
 
 
 def with_sources(network: Network, sources: Mapping[str, Source]) -> Network:

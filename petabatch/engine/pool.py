@@ -246,7 +246,10 @@ class Pool:
             lanes.append(engine.lane(here, slices, engine.lanes[place].stopwatch))
         engine.backend.seated()
         self._under_way[slot.start] = group = Group(lanes)
-        columns = [one.of(group.lanes) for one in engine.recorder.take(plan.length) if one.stream.batched]
+        engine.recorder.forget_events(group.lanes)
+        columns = [
+            one.of(group.lanes) for one in engine.recorder.rows_up_to(plan.length) if one.stream.batched
+        ]
         for one in columns:
             one.values[...] = 0
 
@@ -262,6 +265,7 @@ class Pool:
                 pass
         engine.recorder.close()
         mine = [Record(one.stream, one.steps, one.values.copy()) for one in columns]
+        mine += engine.recorder.events(group.lanes, plan.length)
         records = engine.features.records(mine, slot.start)
         return Made(numbers, [*self._shared, *records], [lane.failure for lane in lanes])
 
@@ -269,5 +273,5 @@ class Pool:
         """Record what all slices share; it does not change."""
         engine, length = self._engine, self._engine.plan.length
         engine.record_shared(1, length)
-        shared = [one for one in engine.recorder.take(length) if not one.stream.batched]
+        shared = [one for one in engine.recorder.rows_up_to(length) if not one.stream.batched]
         self._shared = engine.features.records(shared)

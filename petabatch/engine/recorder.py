@@ -123,37 +123,55 @@ class Recorder:
 
     def take(self, last: int) -> list[Record]:
         """Return what was recorded up to `last`."""
+        return self.rows_up_to(last) + self.events(slice(0, self.slices), last)
+
+    def rows_up_to(self, last: int) -> list[Record]:
+        """Return what was recorded up to `last`, on the memory of the recorder, without columns of events."""
         self.close()
         records = []
         for recording, steps, buffer, events in zip(
             self.recordings, self._steps, self._buffers, self._events, strict=True
         ):
             rows = int(np.searchsorted(steps, last, side="right"))
-            if recording.stream.events:
-                records += self._columns(recording, events, last)
-            elif rows:
+            if rows and not recording.stream.events:
                 records.append(Record(recording.stream, steps[:rows], buffer[:rows], events))
         return records
 
-    def _columns(self, recording: Recording, lanes: Sequence[list[Events]], last: int) -> list[Record]:
+    def events(self, lanes: slice, last: int) -> list[Record]:
+        """Return the columns of events of some local slices up to `last`; slices count from the first."""
+        records = []
+        for recording, events in zip(self.recordings, self._events, strict=True):
+            if recording.stream.events:
+                records += self._columns(recording, lanes, events[lanes], last)
+        return records
+
+    def forget_events(self, lanes: slice) -> None:
+        """Leave out all events of some local slices, whose place others take."""
+        for events in self._events:
+            for one in events[lanes]:
+                one.clear()
+
+    def _columns(
+        self, recording: Recording, lanes: slice, slices: Sequence[list[Events]], last: int
+    ) -> list[Record]:
         """Return events up to `last` as a record of each column, by steps, slices and units."""
-        found = [(lane, one) for lane, events in enumerate(lanes) for one in events]
+        found = [(lane, one) for lane, events in enumerate(slices) for one in events]
         if not found:
             return []
-        slices = np.concatenate([np.full(len(one.steps), lane, np.int32) for lane, one in found])
+        of = np.concatenate([np.full(len(one.steps), lane, np.int32) for lane, one in found])
         steps, units, numbers = (
             np.concatenate(column) for column in zip(*(one for _, one in found), strict=True)
         )
-        order = np.lexsort((units, slices, steps))
+        order = np.lexsort((units, of, steps))
         each = order[steps[order] <= last]
         each = np.repeat(each, numbers[each].astype(np.int64))
         if not len(each):
             return []
         at = steps[each].astype(np.int64)
         values = {
-            "time": Clock(dt=np.asarray(self._dt)[slices[each]]).time(at),
+            "time": Clock(dt=np.asarray(self._dt)[lanes][of[each]]).time(at),
             "unit": units[each],
-            "slice": slices[each],
+            "slice": of[each],
         }
         return [Record(one, at, values[one.leaf].astype(one.dtype)) for one in recording.streams]
 

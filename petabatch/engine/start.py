@@ -42,8 +42,6 @@ class Start:
         self._features, self._tolerant, self._tag = features, tolerant, tag
         self.failures: dict[int, Failure] = {}
         """Slices that have failed, by their number."""
-        self.error: PetabatchError | None = None
-        """That of one of them."""
         self._without_image: dict[int, PetabatchError] = {}
         self._graph, self._network = state.graph, state.graph.network
 
@@ -84,7 +82,7 @@ class Start:
             raise error
         for number, found in zip(slices, others, strict=True):
             if found is not None:
-                self.failures[number], self.error = Failure.of(found, 0), self.error or found
+                self.failures[number] = Failure.of(found, 0)
 
     def _fill_layers(self, readers: Readers) -> None:
         """Fill layers, and synapses of each slice; raises the errors of this rank."""
@@ -104,9 +102,6 @@ class Start:
                 self._show(name, readers[name], self._tolerant and layer.batch is None)
             except InputError as error:
                 problems.append(file_problem(f"layers.{name}.source", layer.images.source, error))
-            if isinstance(self.error, InputError) and not isinstance(self.error, InputFileError):
-                problem = file_problem(f"layers.{name}.source", layer.images.source, self.error)
-                self.error = InputFileError([problem])
         if problems:
             raise InputFileError(problems)
         self._state.assert_finite(0)
@@ -125,7 +120,7 @@ class Start:
                 if not tolerant:
                     raise
                 mine[...] = 0
-                self._without_image[number] = self.error = error
+                self._without_image[number] = error
 
     def _start_rule(self, name: str, owner: WeightOwner) -> list[Problem]:
         """Initialise variables of a learning rule; return what is wrong with the files that are read."""

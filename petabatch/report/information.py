@@ -100,8 +100,8 @@ def _rows(directory: RunDirectory) -> int:
 
 def _unindexed(run: results.Results, directory: RunDirectory) -> Iterator[str]:
     """Yield how many points of a sweep that is not finished `run.h5` lacks."""
-    points = run.attributes.get("points", {})
-    if "finished" not in points or run.status == "done":
+    points = run.attributes.get("points")
+    if points is None or run.status == "done":
         return
     known, rows = points["finished"] + points["failed"], _rows(directory)
     if rows > known:
@@ -169,16 +169,13 @@ def _status(run: results.Results, running: bool | None) -> str:
     what = run.status
     if what == "running" and running is False:
         what = "interrupted"
-    points = run.attributes.get("points", {})
-    count = points.get("failed", 0)
-    if "finished" in points:
+    if (points := run.attributes.get("points")) is not None:
         kind = "slice" if settings.get("pool") else "point"
-        return f"{what}: {finished_of(points['finished'], count, points['all'], kind)}"
+        return f"{what}: {finished_of(points['finished'], points['failed'], points['all'], kind)}"
     far = f"step {reached} of {length}"
     if settings["displays"]:
         far += f", display {Clock(settings['display']).complete(reached)} of {settings['displays']}"
-    failed = f", {count:,} failed point{'s' * (count > 1)}" if count else ""
-    return f"{what}: {far}{failed}"
+    return f"{what}: {far}"
 
 
 def _times(run: results.Results, running: bool | None, now: datetime | None) -> Iterator[str]:
@@ -197,7 +194,7 @@ def _times(run: results.Results, running: bool | None, now: datetime | None) -> 
     timed = about.get("timed_steps", 0 if run.status == "running" else reached)
     speed = timed * run.batch / working if working > 0 else 0.0
     duration = _duration(seconds)
-    if run.status == "running" and speed and "finished" not in about.get("points", {}):
+    if run.status == "running" and speed and "points" not in about:
         length = settings["steps"] or Clock(settings["display"]).length(settings["displays"])
         left = _duration((length - reached) * run.batch / speed)
         duration += f" so far, about {left} left"

@@ -214,27 +214,14 @@ def refuse_shortage(plan: Plan, comm: Comm, slices: int, threads: int) -> None:
                 "lower run.batch, record less, use smaller layers, or distribute the slices over more "
                 "machines with MPI"
             )
-        if network.sweep is not None:
-            fit = _fitting(plan, len(there), threads) * comm.size // (len(there) * network.run.batch)
-            hint = f"sweep.wave = {fit} makes the points in waves that fit, or {hint}" if fit else hint
+        if network.sweep is not None and network.sweep.points > 1:
+            hint = f"give a lower sweep.wave, or {hint}"
         ranks = f" on {len(there)} ranks of {comm.hosts[comm.rank]}" if len(there) > 1 else ""
         raise ResourceError(
             f"this run needs more memory than there is; nothing was started\n"
             f"    found:    about {found}{ranks}\n    expected: at most {expected}\n"
             f"    hint:     {hint}"
         )
-
-
-def _fitting(plan: Plan, ranks: int, threads: int) -> int:
-    """Return how many slices fit a host with `ranks` ranks."""
-    fit, beyond = 0, plan.graph.network.batch
-    while beyond - fit > 1:
-        slices = (fit + beyond) // 2
-        lacking = _beyond(
-            plan, ranks * estimate(plan, -(-slices // ranks), threads), -(-slices // ranks), threads
-        )
-        fit, beyond = (slices, beyond) if lacking is None else (fit, slices)
-    return fit
 
 
 def shortage(plan: Plan, slices: int, threads: int) -> str | None:

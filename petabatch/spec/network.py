@@ -294,7 +294,7 @@ class Network(Model):
     """Values over time, by key path; in a params file written as `threshold = { at = [...], values = [...] }`
     in place of the number."""
     sweep: Sweep | None = None
-    """Values of numeric keys, whose combinations are run in one batch."""
+    """Values of numeric keys, of which each combination is run."""
     checkpoint: Checkpoint = Checkpoint()
     parallel: Parallel = Parallel()
 

@@ -130,7 +130,7 @@ class Axis:
 
 
 class Sweep(Model):
-    """A run for each of several values of numeric keys: all in one batch, or in waves of points.
+    """A run for each of several values of numeric keys, its points, as many at once as fit in memory.
 
     A key path under `[sweep]` takes an array of numbers, a range `{ start, stop, count, spacing }`, or an
     interval `{ low, high, spacing }` from which values are drawn, as in `layers.V1.threshold = [0.3, 0.4]`,
@@ -156,8 +156,8 @@ class Sweep(Model):
     key path, or, in Python, arrays by key path. The run keeps the values, not the file."""
     wave: Count | None = None
     """Number of points that are held at once, for more points than fit in memory. Finished points are
-    committed, and `petabatch resume` makes the others. By default a sweep that fits is one batch, with
-    checkpoints; another one has waves of the points that fit."""
+    committed, and `petabatch resume` makes the others. By default all are, where they fit; else those
+    that half of the memory holds."""
     values: dict[str, _Values] = Field(default_factory=dict)
     """The values by key path; in a params file, the key paths stand in the table `[sweep]` itself."""
 

@@ -163,6 +163,12 @@ def checkpoint_batch(path: Path) -> tuple[int, set[str]]:
     return int(attributes["batch"]), set(attributes["batched"])
 
 
+def checkpoint_step(path: Path) -> int:
+    """Return the step after which the checkpoint with head `path` was made."""
+    _, attributes = _read_head(path)
+    return int(attributes["meta"]["step"])
+
+
 def checkpoint_steps(directory: RunDirectory) -> list[int]:
     """Return the steps of all checkpoints that have a head, ascending."""
     found = (_HEAD.fullmatch(entry.name) for entry in directory.checkpoints.iterdir())

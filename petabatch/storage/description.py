@@ -77,6 +77,15 @@ def recorded_provenance(directory: RunDirectory) -> Mapping[str, Any] | None:
     return describe(directory).provenance
 
 
+def status_of(directory: RunDirectory) -> str:
+    """Return the status that `run.h5` tells; nothing if it is missing or damaged."""
+    try:
+        with _index(directory) as file:
+            return str(file.attrs["status"])
+    except StorageError:
+        return ""
+
+
 def indexed_steps(directory: RunDirectory) -> tuple[int, list[Gap]]:
     """Return the last step in `run.h5`, and what it calls lost; 0 and nothing if it is missing or damaged."""
     try:

@@ -70,7 +70,7 @@ class RunDirectory:
 
     @property
     def in_waves(self) -> bool:
-        """Whether it is that of a sweep in waves, with files of points."""
+        """Whether it is that of a sweep or a pool, with files of points."""
         return (self.path / POINTS).is_dir()
 
     @property

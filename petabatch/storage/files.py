@@ -14,7 +14,7 @@ EQUATIONS = "equations.json"
 DATA = "data"
 DESCRIPTION = "run.json"
 POINTS = "points"
-"""The folder of a sweep in waves; see `storage.points`."""
+"""The folder of a sweep or a pool; see `storage.points`."""
 LOST = ".lost"
 """Ending of what is left of a segment that is lost; see `storage.lost`."""
 PARAMS = ("params.toml", "params.py")

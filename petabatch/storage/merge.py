@@ -56,7 +56,7 @@ def merge(folder: str | os.PathLike[str], target: str | os.PathLike[str]) -> Pat
 
 
 def _copied(directory: RunDirectory, path: Path) -> Path:
-    """Copy the `run.h5` of a sweep in waves, which has its values itself."""
+    """Copy the `run.h5` of a sweep or a pool, which has its values itself."""
     if not directory.run_file.exists():
         hint = f"    hint:     petabatch join {directory.path}"
         raise StorageError(f"{directory.run_file}: the points of this sweep are not joined yet\n{hint}")

@@ -8,10 +8,13 @@ one has is superseded, since the process may have been killed before it removed 
 from __future__ import annotations
 
 import json
+import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import product, repeat
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +28,15 @@ from petabatch.storage.damaged import opened
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.files import CHECKPOINTS, LOST, POINTS, POINTS_FILE
 from petabatch.storage.lost import put_aside
+from petabatch.variable import Stream
 
 KIND = "points"
 VALUES, FAILED = "values", "failed"
-"""Fields of a row: the values of the point, and the step at which it failed, -1 if it did not."""
+"""Datasets with the values of each point, and the step at which it failed, -1 if it did not."""
 COMMITS = "commits"
 """Dataset with the number of points of each commit."""
+POINT = "point"
+"""Column of events: the number of the point in the file."""
 
 
 @dataclass(frozen=True)
@@ -48,24 +54,37 @@ class Layout:
     steps: Mapping[str, Sequence[int]]
     """Steps at whose end they are recorded, by path."""
 
-    @property
-    def recorded(self) -> dict[str, np.dtype]:
-        """The type of what a point records by each path, `[times, batch, ...]`, but for what is empty."""
-        found = {}
-        for stream in self.streams:
-            shape = (len(self.steps[stream["path"]]), *stream["shape"])
-            if stream["batched"] and 0 not in shape:
-                found[stream["path"]] = np.dtype((stream["dtype"], shape))
-        return found
+    @cached_property
+    def known(self) -> dict[str, Stream]:
+        """The streams by path, with the shape of one point."""
+        return {table["path"]: Stream.of(table) for table in self.streams}
+
+    @cached_property
+    def recorded(self) -> dict[str, tuple[int, ...]]:
+        """The shape of what a point records by each path, `[times, batch, ...]`, but for what is empty."""
+        found = (
+            (path, (len(self.steps[path]), *one.shape)) for path, one in self.known.items() if one.batched
+        )
+        return {path: shape for path, shape in found if 0 not in shape}
+
+    @cached_property
+    def events(self) -> dict[str, np.dtype]:
+        """The columns of events by their folder, such as `spikes/e`: first the point and the step."""
+        found: dict[str, list[tuple[str, str]]] = {}
+        for path, one in self.known.items():
+            if one.events:
+                columns = found.setdefault(path.rpartition("/")[0], [(POINT, "<i8"), ("step", "<i8")])
+                columns.append((one.leaf, one.dtype))
+        return {folder: np.dtype(columns) for folder, columns in found.items()}
 
     @property
-    def dtype(self) -> np.dtype:
-        """The type of a row, which is a point in memory."""
-        fields: list[tuple[str, Any, tuple[int, ...]]] = [
-            (VALUES, "<f8", (len(self.paths),)),
-            (FAILED, "<i8", ()),
-        ]
-        return np.dtype([*fields, *((path, one.base, one.shape) for path, one in self.recorded.items())])
+    def nbytes(self) -> int:
+        """Bytes of what a point records, but for events."""
+        sizes = (
+            math.prod(shape) * np.dtype(self.known[path].dtype).itemsize
+            for path, shape in self.recorded.items()
+        )
+        return sum(sizes)
 
     @property
     def table(self) -> dict[str, Any]:
@@ -80,6 +99,64 @@ class Layout:
         return cls(
             table["network"], tuple(table["paths"]), table["batch"], tuple(table["streams"]), table["steps"]
         )
+
+
+Room = Callable[[tuple[int, ...], str], np.ndarray]
+"""Gives room for an array of zeros, by its shape and dtype."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What finished points have recorded, a row for each."""
+
+    values: np.ndarray
+    """`[points, keys]`."""
+    failed: np.ndarray
+    """The step at which each failed, -1 if it did not."""
+    columns: Mapping[str, np.ndarray]
+    """By path, `[points, times, batch, ...]`."""
+    events: dict[str, np.ndarray]
+    """By folder, in the order of points, steps, slices and units; their columns are those of the layout."""
+    why: dict[int, str]
+    """Why points failed, by the number of their row."""
+    common: dict[str, np.ndarray]
+    """What was recorded once for all points, by path."""
+
+    @classmethod
+    def of(cls, layout: Layout, values: np.ndarray, room: Room = np.zeros) -> Rows:
+        """Return rows of points of which nothing is recorded yet."""
+        count = len(values)
+        columns = {
+            path: room((count, *shape), layout.known[path].dtype) for path, shape in layout.recorded.items()
+        }
+        events = {folder: np.zeros(0, dtype) for folder, dtype in layout.events.items()}
+        return cls(values, np.full(count, -1), columns, events, {}, {})
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Rows]) -> Rows:
+        """Return the rows of all parts, one after the other."""
+        if len(parts) == 1:
+            return parts[0]
+        begins = np.cumsum([0, *map(len, parts)])[:-1].tolist()
+        return cls(
+            np.concatenate([one.values for one in parts]),
+            np.concatenate([one.failed for one in parts]),
+            {path: np.concatenate([one.columns[path] for one in parts]) for path in parts[0].columns},
+            joined_events([one.events for one in parts], begins),
+            {at + row: text for at, one in zip(begins, parts, strict=True) for row, text in one.why.items()},
+            next((one.common for one in parts if one.common), {}),
+        )
+
+
+def joined_events(parts: Sequence[Mapping[str, np.ndarray]], begins: Sequence[int]) -> dict[str, np.ndarray]:
+    """Return the events of several parts, whose points begin at these rows."""
+    found = {folder: np.concatenate([one[folder] for one in parts]) for folder in parts[0]}
+    for folder, events in found.items():
+        events[POINT] += np.repeat(begins, [len(one[folder]) for one in parts])
+    return found
 
 
 @dataclass(frozen=True)
@@ -145,18 +222,36 @@ class PointsFile:
             found = np.asarray(file[f"recorded/{path}"][begin + first : begin + last])
         return found if np.array_equal(points, np.arange(first, last)) else found[points - first]
 
+    def blocks(self, path: str, rows: range, times: int) -> Iterator[tuple[int, np.ndarray]]:
+        """Yield what points recorded, at most so many `times` at once, with the number of the first."""
+        with self._opened() as (file, begin):
+            source = file[f"recorded/{path}"]
+            for at in range(0, source.shape[1], times):
+                yield at, source[begin + rows.start : begin + rows.stop, at : at + times]
+
+    def chunks(self, path: str, rows: range) -> Iterator[tuple[tuple[int, ...], int, bytes]]:
+        """Yield what points recorded as it is compressed: chunks of a time of a slice, by their places."""
+        with self._opened() as (file, begin):
+            source = file[f"recorded/{path}"]
+            others = map(range, repeat(0), source.shape[1:], source.chunks[1:])
+            for row, *rest in product(rows, *others):
+                yield (row, *rest), *source.id.read_direct_chunk((begin + row, *rest))
+
+    @property
+    def events(self) -> dict[str, np.ndarray]:
+        """The events of all points, by folder."""
+        with self._opened() as (file, begin):
+            found = {folder: np.asarray(file[f"events/{folder}"][()]) for folder in self.layout.events}
+        for folder, events in found.items():
+            events[POINT] -= begin
+            found[folder] = events[(events[POINT] >= 0) & (events[POINT] < len(self.values))]
+        return found
+
     @property
     def common(self) -> dict[str, np.ndarray]:
         """What was recorded once for all points, by path; the first file of each process has it."""
         with self._opened() as (file, _):
-            found: dict[str, np.ndarray] = {}
-            if "common" in file:
-                file["common"].visititems(
-                    lambda name, item: (
-                        found.update({name: item[()]}) if isinstance(item, h5py.Dataset) else None
-                    )
-                )
-            return found
+            return arrays_in(file, "common")
 
     @contextmanager
     def _opened(self) -> Iterator[tuple[Any, int]]:
@@ -178,6 +273,21 @@ class PointsFile:
                         raise
                     (name,) = merged
             yield file, int(file[COMMITS][: mine.first - name.first].sum())
+
+
+def datasets_in(file: Any, name: str) -> dict[str, Any]:
+    """Return the datasets below a group, by path; nothing where there is no such group."""
+    found: dict[str, Any] = {}
+    if name in file:
+        file[name].visititems(
+            lambda path, item: found.update({path: item}) if isinstance(item, h5py.Dataset) else None
+        )
+    return found
+
+
+def arrays_in(file: Any, name: str) -> dict[str, np.ndarray]:
+    """Return what the datasets below a group hold."""
+    return {path: item[()] for path, item in datasets_in(file, name).items()}
 
 
 class PointsFiles:

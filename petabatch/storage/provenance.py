@@ -7,6 +7,7 @@ import platform
 import shlex
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
@@ -106,6 +107,34 @@ def of_run(
         overrides=known.get("overrides") or list(loaded.location.overrides.values()),
     )
     return found if directory is None else {**found, "inputs": summary(directory)}
+
+
+class Spent:
+    """The seconds of a process by activity, with those `before` it of the run that it goes on with."""
+
+    def __init__(self, before: Mapping[str, Any], comm: Comm) -> None:
+        self._before, self._comm, self._waited = before, comm, dict(comm.waited)
+        self.began = time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        """Those of this process."""
+        return time.monotonic() - self.began
+
+    def now(self, times: Mapping[str, float]) -> dict[str, float]:
+        """Return those of this process: all, and in these `times`, and in which it has waited for others."""
+        waited = {name: seconds - self._waited[name] for name, seconds in self._comm.waited.items()}
+        return {"all": self.seconds, **times, **waited}
+
+    def record(self, times: Mapping[str, float], ranks: Sequence[Mapping[str, float]] = ()) -> dict[str, Any]:
+        """Return what is recorded, of several `ranks` also of each; steps made again count twice."""
+        before = {"all": self._before.get("seconds", 0.0), **self._before.get("times", {})}
+        now = self.now(times)
+        spent = {n: round(before.get(n, 0.0) + now.get(n, 0.0), 3) for n in {**now, **before}}
+        record = {"seconds": spent.pop("all"), "times": spent}
+        if len(ranks) > 1:
+            record["rank_times"] = {n: [round(one.get(n, 0.0), 3) for one in ranks] for n in now}
+        return record
 
 
 def _utf8(text: str) -> str:

@@ -127,14 +127,14 @@ def create_dataset(group: Any, name: str, stream: Stream, shape: tuple[int, ...]
         return _create_events(group, name, stream.dtype, shape[0])
     if not compressed(stream) or 0 in shape:
         return create_plain(group, name, stream.dtype, shape)
-    lead, rest = _split(stream)
+    _, rest = _split(stream)
     size = np.dtype(stream.dtype).itemsize
     for axis in range(len(rest)):
         while int(np.prod(rest)) * size > _CHUNK_LIMIT and rest[axis] > 1:
             rest[axis] = -(-rest[axis] // 2)
     # codes are mostly zeros: a byte shuffle makes them larger and slower, a higher level gains little
     filters = {"compression_opts": 1} if stream.sparse else {"compression_opts": 4, "shuffle": True}
-    chunks = (*(1,) * lead, *rest)
+    chunks = (*(1,) * (len(shape) - len(rest)), *rest)
     return group.create_dataset(
         name, shape=shape, dtype=stream.dtype, chunks=chunks, compression="gzip", fillvalue=0, **filters
     )
@@ -182,6 +182,11 @@ def compressed(stream: Stream) -> bool:
     _, rest = _split(stream)
     small = int(np.prod(rest)) * np.dtype(stream.dtype).itemsize < _COMPRESSED
     return bool(rest) and 0 not in rest and (stream.sparse or not small)
+
+
+def in_chunks(stream: Stream) -> bool:
+    """Return whether points keep an array as segments do: in compressed chunks, which are not very small."""
+    return compressed(stream) and stream.nbytes // stream.shape[0] >= _COMPRESSED
 
 
 def _split(stream: Stream) -> tuple[int, list[int]]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,10 @@ import numpy as np
 from petabatch.storage import seal
 from petabatch.storage.atomic import new_hdf5
 from petabatch.storage.files import CHECKPOINTS, WAVE
-from petabatch.storage.points import Layout
+from petabatch.storage.points import Layout, arrays_in, datasets_in
+
+_GROUPS = "arrays", "recorded", "events", "common"
+"""Of the file, and fields of a saved wave."""
 
 
 @dataclass(frozen=True)
@@ -30,8 +33,11 @@ class SavedWave:
     step: int
     arrays: Mapping[str, np.ndarray]
     """The state at the end of the step, by key."""
-    records: Mapping[str, tuple[np.ndarray, np.ndarray]]
-    """Steps and values that were recorded, by path."""
+    recorded: Mapping[str, np.ndarray]
+    """What its points have recorded, by path: `[points, times so far, ...]`; of a file its open datasets."""
+    events: Mapping[str, np.ndarray]
+    common: Mapping[str, np.ndarray]
+    """As `Rows` has them."""
     failures: Mapping[int, tuple[str, int]]
     """Why and in which step slices have failed, by their place in the wave."""
 
@@ -48,13 +54,13 @@ def save(path: Path, layout: Layout, software: Mapping[str, Any], wave: SavedWav
         file.attrs["step"] = wave.step
         file.attrs["failures"] = json.dumps([[n, *found] for n, found in wave.failures.items()])
         file["values"] = wave.values
-        for key, array in wave.arrays.items():
-            file[f"state/{key}"] = array
-            check()
-        for number, (name, (steps, values)) in enumerate(wave.records.items()):
-            group = file.create_group(f"records/{number}")
-            group.attrs["path"], group["steps"], group["values"] = name, steps, values
-            check()
+        for name in _GROUPS:
+            for key, array in getattr(wave, name).items():
+                dataset = file.create_dataset(f"{name}/{key}", array.shape, array.dtype)
+                # What points record need not fit into memory, of which HDF5 would need more for a part of it.
+                for at in range(len(array)) if name == "recorded" else (...,):
+                    dataset[at] = array[at]
+                check()
 
 
 def points_of(path: Path, layout: Layout) -> tuple[np.ndarray, Mapping[str, Any]] | None:
@@ -77,17 +83,11 @@ def step_of(path: Path) -> int:
 
 def load(path: Path) -> SavedWave:
     """Return a saved wave; raises DamagedError if the file is not what was written."""
-    with _opened(path) as file:
-        keys: list[str] = []
-        file["state"].visititems(lambda key, one: keys.append(key) if isinstance(one, h5py.Dataset) else None)
-        records: Sequence[Any] = list(file["records"].values()) if "records" in file else []
-        return SavedWave(
-            np.asarray(file["values"][()]),
-            int(file.attrs["step"]),
-            {key: file[f"state/{key}"][()] for key in keys},
-            {one.attrs["path"]: (one["steps"][()], one["values"][()]) for one in records},
-            {n: (why, step) for n, why, step in json.loads(file.attrs["failures"])},
-        )
+    file = _opened(path)
+    failures = {n: (why, step) for n, why, step in json.loads(file.attrs["failures"])}
+    state, events, common = (arrays_in(file, name) for name in ("arrays", "events", "common"))
+    recorded, step = datasets_in(file, "recorded"), int(file.attrs["step"])
+    return SavedWave(np.asarray(file["values"][()]), step, state, recorded, events, common, failures)
 
 
 def _opened(path: Path) -> Any:

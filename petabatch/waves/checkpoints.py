@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import math
+import os
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +16,15 @@ import numpy as np
 from petabatch.errors import StorageError
 from petabatch.logs import log
 from petabatch.storage import wave
-from petabatch.storage.points import Layout
+from petabatch.storage.points import Layout, Room
 from petabatch.storage.wave import SavedWave
+from petabatch.waves.end import End
 from petabatch.waves.finished import Points
 
 _EVERY = 60.0
 """Seconds of a wave between two checkpoints."""
+ON_DISK = 1 << 30
+"""Bytes that the points of a wave record, from which on they are on disk until the wave ends."""
 _PAUSE = 50
 """Between two checkpoints at least this many times what the last one took."""
 
@@ -31,8 +38,11 @@ class WaveCheckpoints:
         layout: Layout,
         software: Mapping[str, Any],
         found: Sequence[tuple[Path, np.ndarray]],
+        keeps_ends: bool = False,
     ) -> None:
         """`found` are files of earlier processes, with the values of their points."""
+        self.keeps_ends, self.ends = keeps_ends, list[End]()
+        """Whether the states at the ends of waves are kept, from which other runs can start, and these."""
         self._path, self._layout, self._software = path, layout, software
         self._found = list(found)
         self._under_way: list[Path] = []
@@ -40,6 +50,10 @@ class WaveCheckpoints:
         self._done: list[Path] = []
         self._is_saved = False
         self._due = np.inf
+
+    def room(self, nbytes: int) -> Room:
+        """Return what gives room for what a wave records: in memory, or where it would be much in a file."""
+        return np.zeros if nbytes <= ON_DISK else partial(_on_disk, self._path.parent)
 
     def begin(self, points: Points) -> SavedWave | None:
         """Begin a wave; return the state that it goes on from, None at step 0."""
@@ -77,6 +91,16 @@ class WaveCheckpoints:
             if path != self._path or not self._is_saved:
                 path.unlink(missing_ok=True)
         self._done = []
+
+
+def _on_disk(folder: Path, shape: tuple[int, ...], dtype: str) -> np.ndarray:
+    """Return an array of zeros in a file without a name; raises StorageError if there is no room for it."""
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            os.posix_fallocate(file.fileno(), 0, math.prod(shape) * np.dtype(dtype).itemsize)
+            return np.memmap(file, dtype, "r+", shape=shape)
+    except OSError as error:
+        raise StorageError(f"{folder}: what points record cannot be written: {error.strerror}") from error
 
 
 def left_under_way(

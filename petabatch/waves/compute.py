@@ -4,27 +4,31 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 
 import numpy as np
 
 from petabatch.assembly import initialise, open_engine, open_evaluation
-from petabatch.engine.driver import At, drive
+from petabatch.clock import fires
+from petabatch.engine.driver import At, Hook, drive
 from petabatch.engine.engine import Engine
-from petabatch.engine.failure import OF_A_SLICE, Failure
+from petabatch.engine.failure import OF_A_SLICE, Failure, note_of
 from petabatch.engine.recorder import Record
 from petabatch.engine.stopping import Stopped, Stops
 from petabatch.importing import uncollected
 from petabatch.kernels.cuda.device import Device
+from petabatch.network.advice import log_advice
 from petabatch.network.periods import beside_arrivals
 from petabatch.network.plan import Plan, multiply_adds
-from petabatch.one_batch import note_of
 from petabatch.spec.load import Loaded
-from petabatch.storage.points import FAILED, VALUES, Layout
+from petabatch.spec.network import Network
+from petabatch.start_from import Place
+from petabatch.storage.points import POINT, Layout, Room, Rows
 from petabatch.storage.wave import SavedWave
 from petabatch.waves.checkpoints import WaveCheckpoints
+from petabatch.waves.end import End
 from petabatch.waves.finished import Points
 from petabatch.waves.team import Team
 
@@ -38,30 +42,26 @@ class Wave:
     """Finished points, and what was recorded of them."""
 
     points: Points
-    rows: np.ndarray
-    """One for each point, as `Layout.dtype` says."""
-    failures: Mapping[int, str]
-    """Why points failed, by the number of their row."""
-    common: Mapping[str, np.ndarray]
-    """What was recorded once for all points, by path."""
+    rows: Rows
     times: Mapping[str, float] = field(default_factory=dict)
     """Seconds by activity."""
 
 
-def layout_of(plan: Plan, network: str, paths: tuple[str, ...], batch: int, same: bool = True) -> Layout:
+def layout_of(
+    plan: Plan, network: str, paths: tuple[str, ...], batch: int, same: bool = True, began: int = 0
+) -> Layout:
     """Return what is kept of each point of `batch` slices; `network` identifies what is swept.
 
-    What slices have in common is kept where it is the `same` in all waves.
+    What slices have in common is kept where it is the `same` in all waves. They `began` after a step.
     """
     streams, steps = [], {}
     for recording in plan.recordings:
-        stream = recording.stream
-        if stream.events:  # of probes alone, or the run would have been refused
-            continue
-        if stream.batched or same:
-            shape = [batch, *stream.shape[1:]] if stream.batched else list(stream.shape)
-            streams.append({**asdict(stream), "shape": shape, "dims": list(stream.dims)})
-            steps[stream.path] = recording.steps(0, plan.length)
+        for stream in recording.streams:
+            if stream.batched or stream.events or same:
+                shape = [batch, *stream.shape[1:]] if stream.batched else list(stream.shape)
+                streams.append({**asdict(stream), "shape": shape, "dims": list(stream.dims)})
+            if stream.batched or (same and not stream.events):
+                steps[stream.path] = recording.steps(began + (began > 0), plan.length)
     return Layout(network, paths, batch, tuple(streams), steps)
 
 
@@ -73,16 +73,18 @@ def waves(
     device: Device | None,
     stopped: Callable[[], bool],
     checkpoints: WaveCheckpoints | None = None,
+    reached: Callable[[float], object] = lambda points: None,
 ) -> Iterator[Wave]:
     """Compute points together; the first of a team yields them as one wave, or, where one raises, in parts.
 
     A point that raises alone is a failed one, and so it is for a team if it raises on all its ranks: else
     others wait for the rank that has raised. With `checkpoints`, a wave goes on from the last of its own.
-    Raises Stopped when `stopped`, which is collective for the team.
+    `reached` is told how far they are, as a number of points. Raises Stopped when `stopped`, which is
+    collective for the team.
     """
     try:
         with team.meeting():
-            wave = _wave(loaded, points, layout, team, device, stopped, checkpoints)
+            wave = _wave(loaded, points, layout, team, device, stopped, checkpoints, reached)
         # The parts of an engine refer to each other. Later, it would be among what is hardly ever collected.
         gc.collect(1)
         if team.leads:
@@ -99,7 +101,7 @@ def waves(
         half = len(points.numbers) // 2
         for part in (slice(None, half), slice(half, None)):
             some = points.taken(np.arange(len(points.numbers))[part])
-            yield from waves(loaded, some, layout, team, device, stopped, checkpoints)
+            yield from waves(loaded, some, layout, team, device, stopped, checkpoints, reached)
 
 
 def _wave(
@@ -110,34 +112,56 @@ def _wave(
     device: Device | None,
     stopped: Callable[[], bool],
     checkpoints: WaveCheckpoints | None,
+    reached: Callable[[float], object],
 ) -> Wave:
     """Compute points together; collective for a team, whose first rank returns what was recorded."""
     assert loaded.network.sweep is not None
-    sweep = loaded.network.sweep.only(points.numbers)
-    own = replace(loaded, network=loaded.network.model_copy(update={"sweep": sweep}))
+    sweep, place = loaded.network.sweep.only(points.numbers), _place(loaded.network, points)
+    parallel = loaded.network.parallel.model_copy(update={"batch": None})
+    own = replace(loaded, network=loaded.network.model_copy(update={"sweep": sweep, "parallel": parallel}))
     began = time.monotonic()
     with ExitStack() as stack:
         with uncollected(), team.watch.preparing():  # lanes of all points are made, none of them garbage
             assembly = team.assembly(own.network, device)
             length = assembly.plan.length
             period = _period(assembly.plan, layout.batch * len(points.numbers))
-            engine = open_engine(own, assembly.planned(flush=length, tolerant=True, checkpoint=period))
+            engine = open_engine(own, assembly.planned(tolerant=True, checkpoint=period))
             stack.callback(engine.close)
             if (evaluation := open_evaluation(engine, own)) is not None:
                 stack.callback(evaluation.close)
             found = checkpoints.begin(points) if checkpoints is not None and team.leads else None
-            before: SavedWave | None = team.group.broadcast(found)
+            told = None if found is None else replace(found, recorded={}, events={}, common={})
+            before: SavedWave | None = team.group.broadcast(told)
+            saves = checkpoints is not None and team.leads
+            room = (
+                checkpoints.room(layout.nbytes * len(points.numbers)) if checkpoints and saves else np.zeros
+            )
+            recorded = Recorded(points, layout, room)
             if before is None:
-                initialise(engine, own)
+                initialise(engine, own, place)
+                if saves and points.numbers[0] == 0:
+                    log_advice(assembly.plan, {} if own.network.parallel.split else engine.state.arrays)
             else:
                 _go_on(engine, before)
+                recorded.go_on(found or before)
         planning = time.monotonic() - began
 
-        def saves(step: int) -> bool:
+        def is_due(step: int) -> bool:
             return step < length and checkpoints is not None and team.any(team.leads and checkpoints.due)
 
+        def flushes(step: int) -> bool:
+            return fires(engine.plan.flush, step) or step == length
+
+        def flush(step: int) -> None:
+            recorder = engine.recorder
+            recorded.put(engine.features.records(recorder.take(step)), recorder.first, step)
+            engine.flushed()
+
         def save(step: int) -> None:
-            saved = _saved(engine, points, before)
+            if not flushes(step):
+                flush(step)
+            engine.collect()
+            saved = recorded.saved(engine)
             if team.leads and checkpoints is not None:
                 checkpoints.save(saved)
 
@@ -146,11 +170,28 @@ def _wave(
                 save(step)
             raise Stopped
 
-        hooks = () if evaluation is None else (evaluation,)
-        for _ in drive(engine, *hooks, Stops(stopped, length, leave), At(saves, save), watch=team.watch):
+        def tell(step: int) -> None:
+            reached(len(points.numbers) * step / length)
+
+        hooks: list[Hook] = [] if evaluation is None else [evaluation]
+        hooks += [At(lambda step: step < length, tell), At(flushes, flush)]
+        hooks += [Stops(stopped, length, leave), At(is_due, save)]
+        for _ in drive(engine, *hooks, watch=team.watch):
             pass
-        wave = taken(points, layout, _records(engine, before), engine.failures)
-        return replace(wave, times={**engine.times(), "planning": planning})
+        if checkpoints is not None and checkpoints.keeps_ends:
+            engine.collect()
+            batched = {key for key in engine.saved() if engine.state.variables[key].per == "slice"}
+            arrays = engine.features.whole(engine.saved())
+            checkpoints.ends.append(End(place.numbers, length, arrays, batched, engine.failures))
+        recorded.end(engine.failures)
+        return Wave(points, recorded.rows, {**engine.times(), "planning": planning})
+
+
+def _place(network: Network, points: Points) -> Place:
+    """Return which slices of the sweep those of points are."""
+    batch = network.run.batch
+    numbers = (batch * points.numbers[:, None] + np.arange(batch)).ravel()
+    return Place(numbers.tolist(), network.batch, batch)
 
 
 def _period(plan: Plan, slices: int) -> int:
@@ -161,73 +202,85 @@ def _period(plan: Plan, slices: int) -> int:
     return max(1, min(steps, plan.checkpoint or steps))
 
 
-def _records(engine: Engine, before: SavedWave | None) -> list[Record]:
-    """Return what has been recorded, with what was recorded `before` the wave went on from a checkpoint.
-
-    Collective for a team, of which the first rank has it.
-    """
-    records = list(engine.features.records(engine.recorder.take(engine.step)))
-    if before is None:
-        return records
-    new = {record.stream.path: record for record in records}
-    streams = {one.stream.path: one.stream for one in engine.plan.recordings}
-    found = []
-    for path in before.records.keys() | new.keys():
-        parts = [before.records[path]] if path in before.records else []
-        parts += [(new[path].steps, new[path].values)] if path in new else []
-        steps, values = (np.concatenate(column) for column in zip(*parts, strict=True))
-        found.append(Record(streams[path], steps, values))
-    return found
-
-
-def _saved(engine: Engine, points: Points, before: SavedWave | None) -> SavedWave:
-    """Return the state of a wave; collective for a team, of which the first rank has it."""
-    engine.collect()
-    records = {one.stream.path: (one.steps, one.values) for one in _records(engine, before)}
-    why = {place: (failure.why, failure.step) for place, failure in engine.failures.items()}
-    return SavedWave(points.values, engine.step, engine.features.whole(engine.saved()), records, why)
-
-
 def _go_on(engine: Engine, before: SavedWave) -> None:
     """Set the state of a saved wave; slices that had failed stay so."""
     engine.resume(before.step, engine.features.part(before.arrays))
     engine.stop({place: Failure(*found) for place, found in before.failures.items()})
 
 
-def taken(points: Points, layout: Layout, records: Sequence[Record], stopped: Mapping[int, Failure]) -> Wave:
-    """Return what was recorded of points, and of which slices `stopped`, by their place among all of them."""
-    count, batch = len(points.numbers), layout.batch
-    rows = np.zeros(count, layout.dtype)
-    rows[VALUES], rows[FAILED] = points.values, -1
-    common = {}
-    for record in records:
-        path = record.stream.path
-        if not record.stream.batched and path in layout.steps:
-            common[path] = record.values
-        elif record.stream.batched:
-            shape = (len(record.steps), count, batch, *record.values.shape[2:])
-            rows[path] = np.moveaxis(record.values.reshape(shape), 1, 0)
-    failures = {}
-    for number, failure in stopped.items():
-        row, place = divmod(number, batch)
-        _forget(rows[row], place, failure.step, layout)
-        if row not in failures or failure.step < rows[FAILED][row]:
-            failures[row] = failure.why
-            rows[FAILED][row] = failure.step
-    return Wave(points, rows, failures, common)
+class Recorded:
+    """What points that are computed together have recorded so far; a team's first rank has it."""
 
+    def __init__(self, points: Points, layout: Layout, room: Room = np.zeros) -> None:
+        self.rows, self._layout = Rows.of(layout, points.values, room), layout
+        self._reached = dict.fromkeys(layout.recorded, 0)
+        """How many times there are, by path."""
 
-def _forget(row: np.void, place: int, step: int, layout: Layout) -> None:
-    """Replace what a slice recorded from `step` on, when it had stopped, by NaN."""
-    for path in layout.dtype.names or ():
-        if path not in (VALUES, FAILED) and np.issubdtype(row[path].dtype, np.floating):
-            row[path][np.asarray(layout.steps[path]) >= step, place] = np.nan
+    def put(self, records: Iterable[Record], first: int, last: int) -> None:
+        """Take what was recorded in steps `first` to `last`, of slices by their place among all."""
+        count, batch = len(self.rows), self._layout.batch
+        columns = dict[str, dict[str, np.ndarray]]()
+        for record in records:
+            path, begin = record.stream.path, self._reached.get(record.stream.path, 0)
+            if record.stream.events:
+                folder, _, leaf = path.rpartition("/")
+                columns.setdefault(folder, {"step": record.steps})[leaf] = record.values
+            elif path in self._reached:
+                shape = (len(record.steps), count, batch, *record.values.shape[2:])
+                self._reached[path] = end = begin + len(record.steps)
+                self.rows.columns[path][:, begin:end] = np.moveaxis(record.values.reshape(shape), 1, 0)
+            elif path in self._layout.steps and not record.stream.batched:
+                before = self.rows.common.get(path, record.values[:0])
+                self.rows.common[path] = np.concatenate([before, record.values])
+        for folder, found in columns.items():
+            self._put_events(folder, found)
+
+    def _put_events(self, folder: str, columns: Mapping[str, np.ndarray]) -> None:
+        new = np.empty(len(columns["step"]), self._layout.events[folder])
+        for name, values in columns.items():
+            new[name] = values
+        new[POINT], new["slice"] = np.divmod(columns["slice"], self._layout.batch)
+        self.rows.events[folder] = np.concatenate([self.rows.events[folder], new])
+
+    def saved(self, engine: Engine) -> SavedWave:
+        """Return what is recorded with the state of an engine, after `collect`; collective for a team."""
+        why = {place: (failure.why, failure.step) for place, failure in engine.failures.items()}
+        columns = {path: self.rows.columns[path][:, :count] for path, count in self._reached.items()}
+        arrays = engine.features.whole(engine.saved())
+        return SavedWave(
+            self.rows.values, engine.step, arrays, columns, self.rows.events, self.rows.common, why
+        )
+
+    def go_on(self, before: SavedWave) -> None:
+        """Take over what was recorded before a checkpoint."""
+        for path, values in before.recorded.items():
+            self._reached[path] = times = values.shape[1]
+            for row in range(len(values)):  # they need not fit into memory
+                self.rows.columns[path][row, :times] = values[row]
+        self.rows.events.update(before.events)
+        self.rows.common.update(before.common)
+
+    def end(self, stopped: Mapping[int, Failure]) -> None:
+        """End with all steps; slices have `stopped`, by their place among all of them."""
+        for folder, events in self.rows.events.items():
+            self.rows.events[folder] = events[np.argsort(events[POINT], kind="stable")]
+        for number, failure in stopped.items():
+            row, place = divmod(number, self._layout.batch)
+            self.forget(row, place, failure.step)
+            if row not in self.rows.why or failure.step < self.rows.failed[row]:
+                self.rows.why[row], self.rows.failed[row] = failure.why, failure.step
+
+    def forget(self, row: int, place: int, step: int) -> None:
+        """Replace what a slice recorded from `step` on, when it had stopped, by NaN."""
+        for path, column in self.rows.columns.items():
+            if np.issubdtype(column.dtype, np.floating):
+                column[row, np.asarray(self._layout.steps[path]) >= step, place] = np.nan
 
 
 def failed(points: Points, layout: Layout, failure: Failure) -> Wave:
     """Return a point that has failed as a whole."""
-    rows = np.zeros(1, layout.dtype)
-    rows[VALUES], rows[FAILED] = points.values, failure.step
+    recorded = Recorded(points, layout)
+    recorded.end(dict.fromkeys(range(layout.batch), failure))
     for place in range(layout.batch):
-        _forget(rows[0], place, 0, layout)
-    return Wave(points, rows, {0: failure.why}, {})
+        recorded.forget(0, place, 0)
+    return Wave(points, recorded.rows)

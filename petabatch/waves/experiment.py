@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 
-from petabatch.engine.images import files_shown, open_images
+from petabatch.engine.images import files_shown, log_notes, open_images
 from petabatch.errors import InputError
 from petabatch.logs import log
 from petabatch.network.numbers import value_of
@@ -43,6 +43,10 @@ class Experiment(ABC):
     loaded: Loaded
     base: Plan
     """The plan of the first point."""
+    whole: bool = field(default=False, kw_only=True)
+    """Whether all points are held at once, by all ranks together."""
+    began: int = field(default=0, kw_only=True)
+    """The step from which points start."""
 
     @property
     def network(self) -> Network:
@@ -91,17 +95,26 @@ class Experiment(ABC):
         team: Team,
         stopped: Callable[[], bool],
         checkpoints: WaveCheckpoints | None = None,
+        reached: Callable[[float], object] = lambda points: None,
     ) -> Iterator[Wave]:
         """Compute parts that wait, and yield them as they are done; raises Stopped when `stopped`.
 
         They are computed by a `team`, each of whose ranks has a GPU of its own where they run on GPUs; the
         first of its ranks is asked what waits and whether to stop, and yields what is done. Waves go on from
-        their `checkpoints`.
+        their `checkpoints`, and tell how far they have `reached`, as a number of points.
         """
 
     @abstractmethod
     def coordinates(self, streams: Iterable[Stream], numbers: np.ndarray) -> tuple[Coordinate, ...]:
         """Return what the slices of points of these numbers differ in."""
+
+    def check_input(self) -> None:
+        """Open the images that points show, and log what is to be said of them; raises InputError."""
+        with self.loaded.placing():
+            readers = open_images(self.base, BlockingIO())
+        log_notes(readers)
+        for reader in readers.values():
+            reader.close()
 
     @cached_property
     def files(self) -> Files:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from petabatch.report.lines import finished_of
-from petabatch.storage.points import PointsFile
+from petabatch.storage.points import POINT, Layout, PointsFile
 
 
 @dataclass(frozen=True)
@@ -117,15 +117,51 @@ class Finished:
 
     def values(self, path: str, places: np.ndarray) -> np.ndarray:
         """Return what was recorded of the points at these places, `[points, times, batch, ...]`."""
+        layout = self.files[0].layout
+        values = np.empty((len(places), *layout.recorded[path]), layout.known[path].dtype)
+        for file, rows, at in self._in_files(places):
+            values[at] = file.recorded(path, rows)
+        return values
+
+    def _in_files(self, places: np.ndarray) -> Iterator[tuple[PointsFile, np.ndarray, np.ndarray]]:
+        """Yield each file with the rows of points at these places, and where they are among these."""
         wanted = self._places[self.found[places]]
-        like = self.files[0].layout.recorded[path]
-        values = np.empty((len(places), *like.shape), like.base)
         order = np.lexsort(wanted.T[::-1])
         changes = np.flatnonzero(np.diff(wanted[order, 0])) + 1
         for part in np.split(order, changes):
             if len(part):
-                values[part] = self.files[wanted[part[0], 0]].recorded(path, wanted[part, 1])
-        return values
+                yield self.files[wanted[part[0], 0]], wanted[part, 1], part
+
+    def stretches(self, places: np.ndarray, most: int) -> Iterator[tuple[PointsFile, range, int]]:
+        """Yield files with rows of at most so many points that follow each other there and among `places`.
+
+        And the place of the first among these.
+        """
+        for file, rows, at in self._in_files(places):
+            ends = np.flatnonzero((np.diff(rows) != 1) | (np.diff(at) != 1)) + 1
+            for part in np.split(np.arange(len(rows)), ends):
+                for begin in range(0, len(part), most):
+                    few = part[begin : begin + most]
+                    yield file, range(int(rows[few[0]]), int(rows[few[-1]]) + 1), int(at[few[0]])
+
+    def events(self, places: np.ndarray, layout: Layout) -> dict[str, np.ndarray]:
+        """Return the events of the points at these places, by folder, in the order of a run of all.
+
+        Their slices are those of the points one after the other.
+        """
+        parts = {folder: [np.zeros(0, dtype)] for folder, dtype in layout.events.items()}
+        for file, rows, at in self._in_files(places) if parts else ():
+            for folder, events in file.events.items():
+                begin, end = (events[POINT].searchsorted(rows, side) for side in ("left", "right"))
+                counts = end - begin  # a point may be there twice
+                kept = events[np.repeat(begin - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())]
+                kept["slice"] += np.repeat(layout.batch * at, counts).astype(kept["slice"].dtype)
+                parts[folder].append(kept)
+        joined = {folder: np.concatenate(found) for folder, found in parts.items()}
+        return {
+            folder: one[np.lexsort((one["unit"], one["slice"], one["step"]))]
+            for folder, one in joined.items()
+        }
 
 
 def _in_order(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from petabatch.network.plan import Plan
 from petabatch.parallel.comm import Comm
 from petabatch.parallel.cores import lane_threads
@@ -22,7 +20,6 @@ def fitting(plan: Plan, slices: int, threads: int | None, ranks: int = 1, more: 
     A point takes `more` bytes in addition to its slices.
     """
     threads = lane_threads(plan.graph.network.run, threads)
-    plan = replace(plan, flush=plan.length, tolerant=True)
     one, two = (needed(plan, n * slices, threads) for n in (1, 2))
     there = SHARE * (host_limit().nbytes - used()[0]) / ranks - one
     return 1 + max(0, int(there / (two - one + more)))

@@ -18,7 +18,7 @@ from petabatch.spec.load import Loaded
 from petabatch.storage.points import Layout
 from petabatch.variable import Coordinate, Stream
 from petabatch.waves.checkpoints import WaveCheckpoints
-from petabatch.waves.compute import Wave, failed, layout_of, taken
+from petabatch.waves.compute import Recorded, Wave, failed, layout_of
 from petabatch.waves.experiment import Experiment, digest
 from petabatch.waves.finished import Points
 from petabatch.waves.fitting import MOST, fitting, least
@@ -127,6 +127,7 @@ class Items(Experiment):
         team: Team,
         stopped: Callable[[], bool],
         checkpoints: WaveCheckpoints | None = None,
+        reached: Callable[[float], object] = lambda points: None,
     ) -> Iterator[Wave]:
         """Compute slices that wait; see `Experiment`."""
         mine = self._on(team)
@@ -154,8 +155,10 @@ class Items(Experiment):
             (failure,) = made.failures
             assert failure is not None
             return failed(points, self.layout, failure)
-        stopped = {place: one for place, one in enumerate(made.failures) if one is not None}
-        return taken(points, self.layout, made.records, stopped)
+        recorded = Recorded(points, self.layout)
+        recorded.put(made.records, 0, self.base.length)
+        recorded.end({place: one for place, one in enumerate(made.failures) if one is not None})
+        return Wave(points, recorded.rows)
 
 
 def _flushed_once(assembly: Assembly) -> Assembly:

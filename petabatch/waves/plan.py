@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
+from petabatch.engine.fitting import fitted, to_be_fitted
 from petabatch.engine.gpu.choose import choose
 from petabatch.engine.stopping import Stopped
+from petabatch.errors import ParamsError
 from petabatch.network.build import build
-from petabatch.network.capacity import POINT, POINTS
+from petabatch.network.capacity import FEW, POINT, POINTS
 from petabatch.network.plan import Plan, schedule
-from petabatch.network.slices import check_some_points, coordinates, sliced
+from petabatch.network.slices import check_fits, check_some_points, coordinates, sliced
+from petabatch.parallel.comm import Comm, Serial
+from petabatch.parallel.cores import lane_threads
+from petabatch.report.memory import shortage
 from petabatch.spec.load import Loaded
+from petabatch.spec.network import Network
 from petabatch.spec.sweep import Sweep
+from petabatch.start_from import Origin
 from petabatch.storage.points import Layout
 from petabatch.variable import Coordinate, Stream
-from petabatch.waves.checkpoints import WaveCheckpoints
+from petabatch.waves.checkpoints import ON_DISK, WaveCheckpoints
 from petabatch.waves.compute import Wave, layout_of, waves
 from petabatch.waves.experiment import Experiment, digest
 from petabatch.waves.finished import Points
@@ -30,17 +37,36 @@ from petabatch.waves.team import Team
 
 @dataclass(frozen=True)
 class Waves(Experiment):
-    """A sweep, as it is computed in waves."""
+    """A sweep, as it is computed in waves: in a single one where all points fit."""
 
     what = "point"
 
     @classmethod
-    def of(cls, loaded: Loaded) -> Waves:
-        """Check a sweep and plan its points; raises ParamsError."""
+    def of(cls, loaded: Loaded, comm: Comm | None = None, threads: int | None = None) -> Waves:
+        """Check a sweep, fit its transforms to its images, and plan its points; collective.
+
+        Raises ParamsError.
+        """
+        comm, network = comm or Serial(), loaded.network
         with loaded.placing():
-            check_some_points(loaded.network)
-            base = schedule(build(sliced(loaded.network, 0)))
-        return cls(loaded, base)
+            try:
+                check_some_points(network)
+                base = build(_point(network))
+                if problems := check_fits(network):
+                    raise ParamsError(problems)
+            except ParamsError:
+                if network.batch <= FEW:
+                    build(network)  # with all its problems
+                raise
+            if to_be_fitted(network):
+                loaded = replace(loaded, network=fitted(network, comm))
+                base = build(_point(loaded.network))
+            began = 0 if network.run.start_from is None else Origin.of(network.run, network.batch).step
+            plan = schedule(base)
+        sweep = cls(loaded, plan, began=began)
+        fits = sweep.sweep.wave is None and sweep.count <= min(POINTS, sweep._fitting(threads) / SHARE)
+        fits = fits and shortage(plan, network.batch, lane_threads(network.run, threads)) is None
+        return replace(sweep, whole=bool(comm.broadcast(fits)))
 
     @property
     def sweep(self) -> Sweep:
@@ -62,10 +88,11 @@ class Waves(Experiment):
         """What is kept of each point."""
         paths, batch = tuple(self.sweep.columns), self.network.run.batch
         same = self._in_common.isdisjoint(paths)
-        return layout_of(self.base, digest(self.network), paths, batch, same)
+        return layout_of(self.base, digest(self.network), paths, batch, same, self.began)
 
     def __str__(self) -> str:
-        return f"{self.sweep.points:,} points, in waves of {self.size(None):,}"
+        waves = "one wave" if self.whole else f"waves of {self.size(None):,}"
+        return f"{self.sweep.points:,} points, in {waves}; one that fails stops alone"
 
     def held(self, threads: int | None) -> int:
         """Return how many slices are held at once."""
@@ -86,6 +113,7 @@ class Waves(Experiment):
         team: Team,
         stopped: Callable[[], bool],
         checkpoints: WaveCheckpoints | None = None,
+        reached: Callable[[float], object] = lambda points: None,
     ) -> Iterator[Wave]:
         """Compute waves that wait; see `Experiment`."""
         device = choose(self.network, team.comm)
@@ -96,13 +124,15 @@ class Waves(Experiment):
         for points in team.following(waiting):
             if stops():
                 raise Stopped
-            yield from waves(self.loaded, points, self.layout, team, device, stops, checkpoints)
+            yield from waves(self.loaded, points, self.layout, team, device, stops, checkpoints, reached)
 
     def refuse_shortage(self, team: Team) -> None:
         """A wave has as many points as fit, or is refused when it begins."""
 
     def parts(self, points: Points, team: Team) -> Parts:
         """Return points in waves, each of one seed and one value of what slices have in common."""
+        if self.whole:
+            return self.cut(points, -(-len(points.numbers) // team.leaders.size))
         comm = team.comm
         here = comm.hosts.count(comm.hosts[comm.rank])
         size = least(comm, self.size(team.threads, here, team.part(self.base)))
@@ -117,20 +147,21 @@ class Waves(Experiment):
 
         `part` is the plan of what a rank has of a point, by default the whole.
         """
-        if self.network.run.start_from is not None:
-            return 1  # the slices of that run are those of a point
         if self.sweep.wave is not None:
             return self.sweep.wave
-        each = self.network.run.batch
-        return max(1, min(self._fitting(threads, ranks, part), MOST // each))
+        if self.whole:
+            return self.count
+        fit = self._fitting(threads, ranks, part)
+        return max(1, min(fit, MOST // self.network.run.batch))
 
-    def fits(self, threads: int | None) -> bool:
-        """Return whether all points are planned and held at once."""
-        return self.sweep.points <= min(POINTS, self._fitting(threads, 1) / SHARE)
-
-    def _fitting(self, threads: int | None, ranks: int, part: Plan | None = None) -> int:
-        """Return how many points the share of the memory holds."""
-        return fitting(part or self.base, self.network.run.batch, threads, ranks, POINT)
+    def _fitting(self, threads: int | None, ranks: int = 1, part: Plan | None = None) -> int:
+        """Return how many points a share of the memory holds, with what they record unless it is on disk."""
+        plan, batch = replace(part or self.base, tolerant=True), self.network.run.batch
+        beside = fitting(plan, batch, threads, ranks, POINT)
+        recorded = self.layout.nbytes
+        return (
+            beside if beside * recorded > ON_DISK else fitting(plan, batch, threads, ranks, POINT + recorded)
+        )
 
     def cut(self, points: Points, size: int, ranks: int = 1) -> Parts:
         """Return points in waves of at most `size`."""
@@ -141,3 +172,9 @@ class Waves(Experiment):
             changes = np.diff(values[order], axis=0).any(1)
             ends = np.append(np.flatnonzero(changes) + 1, ends)
         return Parts.of(points, order, ends, size, ranks)
+
+
+def _point(network: Network) -> Network:
+    """Return the network of the first point, which a team has alone."""
+    point = sliced(network, 0)
+    return point.model_copy(update={"parallel": point.parallel.model_copy(update={"batch": None})})

@@ -37,16 +37,21 @@ class PointsProgress:
         """Count the points of a wave, and those that other ranks have taken, which need not be done."""
         self._mine += len(wave.rows)
         self.done = self._first + self._mine + by_others
-        self._failed += len(wave.failures)
-        now = time.monotonic()
+        self._failed += len(wave.rows.why)
+        self.reached(0.0)
+
+    def reached(self, under_way: float) -> None:
+        """Report, with a number of points `under_way` that would have taken as long."""
+        now, under_way = time.monotonic(), min(under_way, self._count - self.done)
         if now - self._began < self._patience:
             return
-        rate = (self.done - self._first) / max(now - self._began, 1e-9)
+        rate = (self.done + under_way - self._first) / max(now - self._began, 1e-9)
+        left = (self._count - self.done - under_way) / rate if rate else 0.0
         failed = f"  {self._failed:,} failed" if self._failed else ""
-        text = f"{rate:,.1f} {self._what}s/s  {clock_text((self._count - self.done) / rate)} left{failed}"
+        text = f"{rate:,.1f} {self._what}s/s  {clock_text(left)} left{failed}"
         head = f"{self._what} {self.done:,} of {self._count:,}"
         if self._bar is not None:
-            self._bar.show(self.done, head, text)
+            self._bar.show(self.done + int(under_way), head, text)
         pause = min(max(_LOG[0], (now - self._began) / 100), _LOG[1])
         if now - self._logged > pause or self.done == self._count:
             self._logged = now

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from petabatch.parallel.comm import NO_MORE, Counter
+from petabatch.parallel.comm import NO_MORE, Comm, Counter
 from petabatch.waves.finished import Points
 
 
@@ -53,17 +53,19 @@ class Parts:
 class Queue:
     """Parts that wait for whichever rank is free."""
 
-    def __init__(self, parts: Parts, counter: Counter) -> None:
-        self._parts, self._counter = parts, counter
+    def __init__(self, parts: Parts, counter: Counter, takers: Comm) -> None:
+        """Each of the `takers` begins with the part of its rank."""
+        self._parts, self._counter, self._takers = parts, counter, takers
         self.by_others = 0
         """Points that other ranks had taken when this one took its last part."""
 
     def __iter__(self) -> Iterator[Points]:
-        mine = 0
-        while (number := self._counter.take()) < len(self._parts):
+        mine, number = 0, self._takers.rank
+        while number < len(self._parts):
             self.by_others = self._parts.begin(number) - mine
             part = self._parts[number]
             mine += len(part.numbers)
             yield part
+            number = self._takers.size + self._counter.take()
         if number < NO_MORE:
             self.by_others = len(self._parts.order) - mine

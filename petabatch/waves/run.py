@@ -1,4 +1,4 @@
-"""Running, resuming, extending and joining sweeps in waves."""
+"""Running, resuming, extending and joining sweeps and pools."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from petabatch.results import open as open_results
 from petabatch.spec.load import Loaded, resolved
 from petabatch.stop_signals import StopFlag, watch
 from petabatch.storage.claim import Claim, claimed
-from petabatch.storage.description import Status, recorded_provenance
+from petabatch.storage.description import Status, recorded_provenance, status_of
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.files import DESCRIPTION, RESOLVED
 from petabatch.storage.inputs import compare, of_hosts
@@ -42,7 +42,6 @@ def run(
     chunk: Chunk | None = None,
     force: bool = False,
     extend: bool = False,
-    retry: bool = False,
     threads: int | None = None,
     quiet: bool = False,
 ) -> int:
@@ -54,8 +53,9 @@ def run(
     with shared_errors(comm):
         if loaded.network.run.device == "gpu":
             require()
-        team = Team.of(comm, plan.base, threads)
+        team = Team.of(comm, plan.base, threads, loaded.network.parallel.batch)
         plan.refuse_shortage(team)
+        plan.check_input()
         files = of_hosts(comm, loaded.network)
     with (
         Claim(comm.rank) as claim,
@@ -67,7 +67,7 @@ def run(
             there = (extend or chunk is not None) and out.exists() and not force
             if not there:
                 try:
-                    made = new_directory(loaded, out, force, files, None if chunk else claim, in_waves=True)
+                    made = new_directory(loaded, out, force, files, None if chunk else claim)
                 except RunDirectoryError:
                     if chunk is None or not RunDirectory(out).in_waves:
                         raise  # else another job was first
@@ -79,7 +79,7 @@ def run(
             elif chunk is not None:
                 claim.take(made.path, shared=True)
         directory: RunDirectory = comm.broadcast(made)
-        return _compute(directory, plan, team, chunk, retry, quiet, flag)
+        return _compute(directory, plan, team, chunk, False, quiet, flag)
 
 
 def run_chunk(
@@ -125,8 +125,9 @@ def resume(
     with loaded.placing():
         plan = experiment(loaded, comm, threads, asked=True)
     assert plan is not None
-    team = Team.of(comm, plan.base, threads)
+    team = Team.of(comm, plan.base, threads, loaded.network.parallel.batch)
     plan.refuse_shortage(team)
+    plan.check_input()
     with watch(ANSWERS[plan.what] if comm.rank == 0 and not quiet else "") as flag:
         return _compute(directory, plan, team, None, retry, quiet, flag, resumed=True)
 
@@ -139,7 +140,7 @@ def _compute(
     if chunk is None and comm.rank == 0:
         _clean(directory)
     session = WavesSession(directory, plan, team, chunk or Chunk(), retry)
-    if resumed and not comm.any(len(session.left.numbers) > 0) and _is_done(directory):
+    if resumed and not comm.any(len(session.left.numbers) > 0) and status_of(directory) == "done":
         more = "" if plan.network.run.pool else ", --extend of `petabatch run` adds points"
         problem = Problem(
             "", f"all {plan.what}s are finished", hint=f"--retry-failed makes failed ones again{more}"
@@ -161,20 +162,12 @@ def _clean(directory: RunDirectory) -> None:
         drop_superseded(directory)
 
 
-def _is_done(directory: RunDirectory) -> bool:
-    """Return whether `run.h5` is that of the finished sweep."""
-    if not directory.run_file.exists():
-        return False
-    with open_results(directory.path) as run:
-        return run.status == "done"
-
-
 def _go_on(directory: RunDirectory, loaded: Loaded, extend: bool) -> None:
     """Prepare a directory for further points; raises RunDirectoryError unless they are of its network."""
     if not directory.in_waves:
         raise RunDirectoryError(
-            f"{directory.path}: this run was not made in waves\n"
-            "    hint:     choose another directory with --out, or set sweep.wave and start with --force"
+            f"{directory.path}: this run is no sweep or pool, and has no points\n"
+            "    hint:     choose another directory with --out, or start with --force"
         )
     directory.verify()
     there = reloaded(directory, False, ())
@@ -192,11 +185,11 @@ def _go_on(directory: RunDirectory, loaded: Loaded, extend: bool) -> None:
 def join(path: Path, objects: Sequence[object] = ()) -> Counts:
     """Write `run.h5` over the points that jobs have finished; return how many there are.
 
-    Raises RunDirectoryError if the directory is not that of a sweep in waves.
+    Raises RunDirectoryError if the directory is not that of a sweep or a pool.
     """
     directory = RunDirectory.open(path)
     if not directory.in_waves:
-        raise RunDirectoryError(f"{directory.path}: this run was not made in waves, and has nothing to join")
+        raise RunDirectoryError(f"{directory.path}: this run is no sweep or pool, and has nothing to join")
     with Claim() as claim, suppress(RunDirectoryError):  # jobs may be running: then nothing is removed
         claim.take(directory.path)
         _clean(directory)

@@ -1,4 +1,4 @@
-"""A sweep in waves with its run directory: computed, resumed, extended, joined from chunks."""
+"""A sweep or a pool with its run directory: computed, resumed, extended, joined from chunks."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from petabatch.assembly import portable
+from petabatch.convergence import Convergence
 from petabatch.engine.stopping import Stop, Stopped, stopped_early
 from petabatch.errors import DamagedError, RunDirectoryError
 from petabatch.logs import log
@@ -19,16 +20,18 @@ from petabatch.parallel.comm import Comm
 from petabatch.progress import duration_and_rate
 from petabatch.spec.load import Loaded, resolved
 from petabatch.stop_signals import StopFlag
+from petabatch.storage.checkpoint import drop_checkpoints
 from petabatch.storage.description import Status, recorded_provenance
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.files import POINTS
 from petabatch.storage.index import PAUSE
-from petabatch.storage.points import PointsFile, PointsFiles, new_name
+from petabatch.storage.points import PointsFile, PointsFiles, Rows, new_name
 from petabatch.storage.points_writer import PointsWriter
-from petabatch.storage.provenance import of_run, other_software
-from petabatch.waves.checkpoints import WaveCheckpoints, left_under_way
+from petabatch.storage.provenance import Spent, of_run, other_software
+from petabatch.waves.checkpoints import ON_DISK, WaveCheckpoints, left_under_way
 from petabatch.waves.chunk import Chunk
 from petabatch.waves.compute import Wave
+from petabatch.waves.end import save_end
 from petabatch.waves.experiment import Experiment, digest
 from petabatch.waves.finished import Counts, Finished
 from petabatch.waves.index import write_index
@@ -36,6 +39,8 @@ from petabatch.waves.progress import PointsProgress
 from petabatch.waves.queue import Parts, Queue
 from petabatch.waves.team import Team
 
+_TOLD = 10
+"""Failed points that the log names at most."""
 _COMMIT = 1.0
 """Seconds between two commits, unless a wave takes longer."""
 
@@ -74,11 +79,16 @@ class WavesSession:
         if comm.rank == 0:
             saved = left_under_way(directory.path, plan.layout, self._is_same, points, self.left)
         self._saved: list[tuple[Path, np.ndarray]] = comm.broadcast(saved)
-        self._began, self._started = time.monotonic(), datetime.now(UTC)
-        self._waited_before = dict(comm.waited)
+        self._started = datetime.now(UTC)
         self._before = recorded_provenance(directory) or {} if self._indexes else {}
+        self._spent = Spent(self._before, comm)
+        self._told = set[int]()
+        """Numbers of failed points that the log names."""
+        self._convergence = Convergence(plan.network)
         self._times: dict[str, float] = {}
         """Seconds of this process by activity, but for those in which it waits for other ranks."""
+        self._rank_times: Sequence[Mapping[str, float]] = ()
+        """Those of all ranks at the end, on rank 0."""
 
     @property
     def log(self) -> Path:
@@ -87,15 +97,16 @@ class WavesSession:
 
     def run(self, flag: StopFlag, quiet: bool) -> None:
         """Compute the points that are left; raises StoppedEarly on a signal or a time limit."""
-        stopped, parts = Stop(self.plan.network.run, flag, self._began), self._parts()
+        stopped, parts = Stop(self.plan.network.run, flag, self._spent.began), self._parts()
         checkpoints = WaveCheckpoints(
             self.directory.checkpoints / f"{self._name.stem}.h5",
             self.plan.layout,
             self._software,
             self._saved,
+            keeps_ends=self.plan.whole and self.alone,
         )
         counter = self.team.counter()
-        queue = Queue(parts, counter)
+        queue = Queue(parts, counter, self.team.leaders)
         before = self.count - len(self.left.numbers)
         left_of = f"{self.count - before:,} of {self.count:,}" if before else f"{self.count:,}"
         log.info(
@@ -107,16 +118,22 @@ class WavesSession:
         )
         writer = PointsWriter(self.directory, self._name, self.plan.layout, self._software)
         index_due = -np.inf
+        if self._indexes and len(self.left.numbers):
+            drop_checkpoints(self.directory)  # of the points that were finished before
         left = False
         with self.team.watch:
             with (
                 PointsProgress(before, self.count, self.failed, self.plan.what, quiet) as progress,
-                _Committing(writer, checkpoints.remove) as committing,
+                _Committing(writer, self.plan.layout.nbytes, checkpoints.remove) as committing,
             ):
+
+                def reached(points: float) -> None:
+                    progress.reached(points * self.team.leaders.size)
+
                 try:
-                    for wave in self.plan.computed(queue, self.team, stopped, checkpoints):
+                    for wave in self.plan.computed(queue, self.team, stopped, checkpoints, reached):
                         checkpoints.end()
-                        self.failed += len(wave.failures)
+                        self.failed += len(wave.rows.why)
                         self._spend(wave)
                         progress.add(wave, queue.by_others)
                         if committing.add(wave) and self._indexes and time.monotonic() > index_due:
@@ -127,11 +144,14 @@ class WavesSession:
                     counter.end()
             unfinished = self.comm.any(left)  # a rank that waits for the last points watches another one
         counter.close()
-        self.comm.barrier()
+        if checkpoints.keeps_ends and not unfinished and self.team.leads:
+            save_end(self.directory, self.plan.network, checkpoints.ends, self.team.leaders)
+        self._rank_times = self.comm.gather(self._spent.now(self._times)) or ()  # when all have committed
         if self._indexes:
             self.index("stopped" if unfinished else "done")
         if unfinished:
             raise stopped_early(f"with {self._so_far}", self._again, self.comm.rank)
+        self._convergence.report(self.comm)
         log.info("done: %s (%s)", self._made, self._duration_and_rate)
 
     @property
@@ -183,6 +203,8 @@ class WavesSession:
         return not other_software(software, self._software, portable(self.plan.network))
 
     def _spend(self, wave: Wave) -> None:
+        for path, values in wave.rows.columns.items():
+            self._convergence.count(path, values)
         for name, one in wave.times.items():
             self._times[name] = self._times.get(name, 0.0) + one
 
@@ -200,22 +222,20 @@ class WavesSession:
     def _duration_and_rate(self) -> str:
         """How long the points took that were left, and their mean rate on all ranks."""
         slices = len(self.left.numbers) * self.plan.layout.batch
-        spent, kernels = time.monotonic() - self._began, self._times.get("kernels", 0.0)
-        return duration_and_rate(spent, kernels, slices * self.plan.base.length)
-
-    def _all_times(self) -> dict[str, float]:
-        """Return the seconds of this process and of those before, by activity."""
-        now = {name: one - self._waited_before[name] for name, one in self.comm.waited.items()} | self._times
-        before: Mapping[str, float] = self._before.get("times", {})
-        return {name: round(before.get(name, 0.0) + now.get(name, 0.0), 3) for name in {**before, **now}}
+        kernels, steps = self._times.get("kernels", 0.0), slices * self.plan.base.length
+        return duration_and_rate(self._spent.seconds, kernels, steps)
 
     def index(self, status: Status) -> float:
         """Rewrite `run.h5` over all that is committed, by any rank; return the seconds that it took."""
-        plan, spent = self.plan, time.monotonic() - self._began
+        plan = self.plan
         about = provenance(self.directory, plan.loaded, self.comm, self._before, self._started)
-        about["seconds"] = round(self._before.get("seconds", 0.0) + spent, 3)
-        about["times"] = self._all_times()
+        about |= self._spent.record(self._times, self._rank_times)
         finished = Finished(self._there(), plan.points(), plan.base_value)
+        for place in np.flatnonzero(finished.failed)[:_TOLD].tolist():
+            if (number := int(finished.points.numbers[place])) not in self._told:
+                self._told.add(number)
+                step, why = finished.steps[place], finished.why(place)
+                log.warning("%s %d failed at step %d: %s", plan.what, number, step, why)
         return write_index(self.directory, plan, finished, about, status)
 
 
@@ -224,9 +244,11 @@ class _Committing:
     """Finished waves that are not yet committed."""
 
     writer: PointsWriter
+    nbytes: int
+    """Of what a point records."""
     committed: Callable[[], None]
     """Called when all that was added is committed."""
-    _waves: list[Wave] = field(default_factory=list)
+    _waves: list[Rows] = field(default_factory=list)
     _last: float = field(default_factory=time.monotonic)
 
     def __enter__(self) -> _Committing:
@@ -237,8 +259,9 @@ class _Committing:
 
     def add(self, wave: Wave) -> bool:
         """Take over a wave; return whether all are committed now."""
-        self._waves.append(wave)
-        if time.monotonic() - self._last < _COMMIT:
+        self._waves.append(wave.rows)
+        large = self.nbytes * sum(map(len, self._waves)) > ON_DISK
+        if not large and time.monotonic() - self._last < _COMMIT:
             return False
         self.commit()
         return True
@@ -247,12 +270,7 @@ class _Committing:
         """Write all to a file of points."""
         if not self._waves:
             return
-        failures, before = dict[int, str](), 0
-        for wave in self._waves:
-            failures |= {before + row: text for row, text in wave.failures.items()}
-            before += len(wave.rows)
-        common = next((wave.common for wave in self._waves if wave.common), None)
-        self.writer.commit(np.concatenate([wave.rows for wave in self._waves]), failures, common)
+        self.writer.commit(Rows.joined(self._waves))
         self._waves, self._last = [], time.monotonic()
         self.committed()
 

@@ -20,7 +20,7 @@ from petabatch.params import given
 from petabatch.spec.load import Loaded
 from petabatch.spec.network import Network
 from petabatch.spec.sweep import Sweep
-from petabatch.storage.points import FAILED
+from petabatch.storage.points import POINT, Rows
 from petabatch.waves.compute import Wave
 from petabatch.waves.finished import Counts
 from petabatch.waves.plan import Waves
@@ -43,7 +43,8 @@ class Point:
     values: Mapping[str, float]
     """By key path."""
     recorded: Recorded = field(repr=False)
-    """By path as in the run file, `[times, batch, ...]`; NaN from where a point failed."""
+    """By path as in the run file, `[times, batch, ...]`; NaN from where a point failed. Of spikes recorded as
+    events their columns, with `step`."""
     observed: Any = None
     """What `observe` returned; None for a point that failed."""
     failed: str = ""
@@ -112,7 +113,7 @@ def sweep(
         loaded = replace(loaded, network=loaded.network.model_copy(update={"sweep": chosen}))
     if loaded.network.sweep is None:
         raise ArgumentError("points", "the network has no sweep", MISSING, "arrays by key path, or a Sweep")
-    plan = Waves.of(loaded)
+    plan = replace(Waves.of(loaded), whole=False)
     run = loaded.network.run
     if wave is not None:
         sizes = _Sizes(whole_number("wave", wave, 1))
@@ -161,10 +162,19 @@ def _computed(
 
 
 def _points(wave: Wave, observe: Callable[[Recorded], Any] | None) -> Iterator[Point]:
-    columns = {name: wave.rows[name] for name in wave.rows.dtype.names or () if "/" in name}
     for row, number in enumerate(wave.points.numbers.tolist()):
         values = dict(zip(wave.points.paths, wave.points.values[row].tolist(), strict=True))
-        recorded = {path: column[row] for path, column in columns.items()}
-        sound = wave.rows[FAILED][row] < 0
+        recorded = {path: column[row] for path, column in wave.rows.columns.items()} | _events(wave.rows, row)
+        sound = wave.rows.failed[row] < 0
         observed = observe(recorded) if observe is not None and sound else None
-        yield Point(number, values, recorded, observed, "" if sound else wave.failures.get(row, ""))
+        yield Point(number, values, recorded, observed, "" if sound else wave.rows.why.get(row, ""))
+
+
+def _events(rows: Rows, row: int) -> dict[str, np.ndarray]:
+    """Return the columns of the events of a point by path, with their `step`."""
+    found = {}
+    for folder, events in rows.events.items():
+        begin, end = np.searchsorted(events[POINT], (row, row + 1))
+        for name in events.dtype.names[1:] if events.dtype.names else ():
+            found[f"{folder}/{name}"] = events[name][begin:end]
+    return found

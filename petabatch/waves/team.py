@@ -42,14 +42,14 @@ class Team:
     """Hang detection of all ranks, entered while points are computed."""
 
     @classmethod
-    def of(cls, comm: Comm, base: Plan, threads: int | None) -> Team:
+    def of(cls, comm: Comm, base: Plan, threads: int | None, teams: int | None = None) -> Team:
         """Return the team of this rank, for points with a plan like `base`; collective.
 
-        Raises ResourceError if the ranks do not make whole teams.
+        Raises ResourceError if the ranks do not make whole teams, or another number of `teams`.
         """
         network = base.graph.network
         parallel = network.parallel
-        place = grid(comm, None, parallel.parts, parallel.names)
+        place = grid(comm, teams, parallel.parts, parallel.names)
         if place.group.size > 1:
             threads = fewest(lane_threads(network.run, threads), place.group)
         watch = Watch(comm, seconds(network.run.stuck_after))

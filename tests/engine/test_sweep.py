@@ -232,7 +232,9 @@ def test_weights_in_common_that_do_not_learn_can_be_swept(small: Path) -> None:
 
 def test_weights_in_common_cannot_start_from_several_seeds(small: Path) -> None:
     with pytest.raises(ParamsError) as raised:
-        alone(small, "out", "connections.dictionary.learn.every='never'", "sweep.run.seed=[1, 2]")
+        in_memory.run(
+            simulation.read(small, ["connections.dictionary.learn.every='never'", "sweep.run.seed=[1, 2]"])
+        )
     assert 'mode = "shared"' in raised.value.problems[0].expected
 
 

@@ -25,6 +25,7 @@ from petabatch.report.watch import _fitted, watch
 from petabatch.session import RunSession
 from petabatch.storage.claim import Claim
 from petabatch.storage.merge import merge
+from petabatch.storage.provenance import Spent
 from support.commands import SMALL, alone
 from support.sealing import reseal
 
@@ -97,7 +98,7 @@ def test_the_page_tells_what_the_time_went_into(finished: Path) -> None:
 
 
 def test_a_resumed_run_counts_the_time_before(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(RunSession, "_times", lambda session: {"all": 2.0, "kernels": 0.5})
+    monkeypatch.setattr(Spent, "now", lambda spent, times: {"all": 2.0, "kernels": 0.5})
     with monkeypatch.context() as patched:
         patched.setattr(RunSession, "_out_of_time", lambda session: True)
         with pytest.raises(StoppedEarly):

@@ -181,7 +181,7 @@ def test_the_hint_says_what_helps_one_slice_and_points_of_a_sweep(
             memory.refuse_shortage(plan, Serial(), batch, 1)
     small.write_text(f"{small.read_text()}\n[sweep]\nrun.seed = [1, 2]\n")
     plan = simulation.plan(simulation.read(small, ["connections.dictionary.mode=shared"]))
-    with pytest.raises(ResourceError, match=r"hint: +lower run\.batch"):  # no wave of points fits
+    with pytest.raises(ResourceError, match=r"hint: +give a lower sweep\.wave, or lower run\.batch"):
         memory.refuse_shortage(plan, Serial(), plan.graph.network.batch, 1)
 
 

@@ -9,12 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from petabatch import plotting, results
-from petabatch.errors import InputError, NotRecorded, ResourceError
+from petabatch import plotting, results, simulation
+from petabatch.errors import InputError, NotRecorded
 from petabatch.report.information import describe
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.merge import merge
-from petabatch.storage.verify import repair
+from petabatch.waves.plan import Waves
+from petabatch.waves.run import repair
 from support.commands import alone, contents
 
 SHARED = 'connections.dictionary.mode="shared"'
@@ -51,7 +52,7 @@ def test_xarray_selects_by_value_unaided(run: Path) -> None:
 
 def test_results_know_what_slices_differ_in(run: Path) -> None:
     with results.open(run) as opened:
-        assert set(opened.coordinates) == {"threshold", "seed", "point", "slice"}
+        assert set(opened.coordinates) == {"threshold", "seed", "point", "slice", "failed"}
         assert opened.label(10) == "threshold 0.5, seed 4, slice 1"
         assert "threshold" not in opened.names()
 
@@ -137,17 +138,13 @@ def test_runs_whose_slices_are_alike_have_none(small: Path) -> None:
 
 
 @pytest.mark.long
-def test_more_points_than_fit_are_an_error_that_says_how_many_do(
-    small: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_more_points_than_fit_are_made_in_waves(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from petabatch.parallel.host_memory import Limit
 
     taken = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10  # tests before have left some
     limit = Limit(taken + (1 << 30), "the test's")
     monkeypatch.setattr("petabatch.report.memory.host_limit", lambda: limit)
     many = "sweep.layers.V1.threshold={ start = 0.1, stop = 1.0, count = 100000 }"
-    with pytest.raises(ResourceError) as raised:
-        alone(small, "many", SHARED, many)
-    fit = int(str(raised.value).split("sweep.wave = ")[1].split()[0])
-    assert 1000 < fit < 100_000
-    assert not (small.parent / "many").exists()
+    plan = Waves.of(simulation.read(small, [SHARED, many]))
+    assert not plan.whole
+    assert 100 < plan.size(1) < 1000

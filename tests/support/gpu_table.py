@@ -42,6 +42,7 @@ from petabatch.network.plan import schedule  # noqa: E402
 from petabatch.parallel.comm import Serial  # noqa: E402
 from petabatch.spec.load import Loaded  # noqa: E402
 from petabatch.spec.network import Network, Run  # noqa: E402
+from petabatch.storage.points import Rows  # noqa: E402
 from petabatch.waves.items import Items  # noqa: E402
 from petabatch.waves.team import Team  # noqa: E402
 from support.gpu_emulation import EmulatedGpu  # noqa: E402
@@ -183,8 +184,7 @@ def _pooled(given: Loaded, device: Any) -> Arrays:
     parts = items.parts(items.points(), team)
     with patch.object(assembly, "choose", lambda network, comm: device):
         waves = list(items.computed(parts, team, lambda: False))
-    rows = np.concatenate([wave.rows for wave in waves])
-    return {path: rows[path] for path in items.layout.steps if path in (rows.dtype.names or ())}
+    return dict(Rows.joined([wave.rows for wave in waves]).columns)
 
 
 def _way(method: Method) -> str:

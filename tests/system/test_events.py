@@ -311,11 +311,38 @@ def test_a_lost_segment_leaves_a_gap(whole: Path, tmp_path: Path) -> None:
         assert run.layer("p").steps.tolist() == [*range(1, 61), *range(121, 241)]
 
 
+@pytest.mark.parametrize("rates", [[2.5, 1.0, 2.5], [0.0, 1.0, 2.5]])
+@pytest.mark.parametrize("wave", [1, 2, 3])
+def test_points_record_the_events_of_their_own_runs(
+    wave: int, rates: list[float], file: Path, whole: Path, tmp_path: Path
+) -> None:
+    """Points of the same values and without spikes, too."""
+    swept = simulation.read(file, [f"sweep.layers.p.rate={rates}", f"sweep.wave={wave}"])
+    with simulation.run(swept, tmp_path / "run", quiet=True) as run, petabatch.open(whole) as own:
+        assert run["spikes/e/unit"].steps.tolist() == sorted(run["spikes/e/unit"].steps.tolist())
+        for layer, slice_ in product(("e", "p"), range(3)):
+            for name in ("steps", "units", "times"):
+                found = getattr(run.spikes(layer, slice=6 + slice_), name)
+                np.testing.assert_array_equal(found, getattr(own.spikes(layer, slice=slice_), name))
+        assert (len(run.spikes("p", slice=1)) == 0) == (rates[0] == 0)
+        np.testing.assert_array_equal(run["probes/firing/rate"][:, 6:], own["probes/firing/rate"][...])
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_pool_records_the_same_events(threads: int, file: Path, tmp_path: Path) -> None:
+    settings = ["run.batch=7"]
+    simulation.run(simulation.read(file, settings), tmp_path / "whole", quiet=True).close()
+    pooled = simulation.read(file, [*settings, "run.pool=true"])
+    simulation.run(pooled, tmp_path / "pool", threads=threads, quiet=True).close()
+    for layer in ("e", "p"):
+        expected, found = (columns(tmp_path / name / "run.h5", layer) for name in ("whole", "pool"))
+        for name in COLUMNS:
+            np.testing.assert_array_equal(found[name], expected[name])
+
+
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        (["run.pool=true"], "a pool keeps the same number of values"),
-        (["sweep.values={'run.seed'=[1, 2]}", "sweep.wave=1"], "a sweep in waves keeps the same number"),
         (['output.layers.p.variables=["spike"]'], "spikes"),
         (["probes.firing.layer=q"], r"probes\.firing.*no layer"),
     ],

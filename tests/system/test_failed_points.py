@@ -1,4 +1,4 @@
-"""Points of a sweep in one batch that are not finite: they fail alone, as in waves, on ranks and resumed."""
+"""Points of a sweep that are not finite: they fail alone, in waves of any size, on ranks and resumed."""
 
 from __future__ import annotations
 
@@ -11,15 +11,13 @@ import pytest
 
 from petabatch import in_memory, plotting, results, simulation
 from petabatch.assembly import assembled, initialise, open_engine
-from petabatch.errors import ArgumentError, InputError, NonFiniteError, StoppedEarly
+from petabatch.errors import InputError, NonFiniteError
 from petabatch.parallel.comm import Serial
 from petabatch.plotting.kinds import reason_against
-from petabatch.progress import Progress
 from petabatch.report.information import describe
 from petabatch.results import Results
-from petabatch.session import RunSession
 from petabatch.storage.checkpoint import load_checkpoint
-from petabatch.storage.wave import SavedWave
+from petabatch.storage.wave import SavedWave, load, waves_of
 from petabatch.waves import checkpoints
 from petabatch.waves.checkpoints import WaveCheckpoints
 from support.commands import Command, alone, set_all
@@ -124,20 +122,33 @@ def test_they_record_what_they_do_in_waves(
     assert done.returncode == 4, done.stderr
     assert done.stderr.count(": 1 point failed\n") == 1
     assert "rank 0" not in done.stderr
-    assert "retry" not in done.stderr  # which is refused in one batch
+    assert "--retry-failed` makes them again" in done.stderr
     again = petabatch("resume", out)
-    assert "already done: it has reached step 1200\n    found:    1 point failed\n" in again.stderr
+    assert "all points are finished" in again.stderr
     assert "point 1 failed at step 400" in (out / "log.txt").read_text()
     with results.open(out) as run:
         assert (run.status, run.failed, run.steps_reached) == ("done", 1, 1200)
     assert_same(recorded(results.open(out)), in_waves)
     page = petabatch("info", out).stdout
-    assert "display 3 of 3, 1 failed point\n" in page
+    assert "2 of 3 points finished, 1 failed\n" in page
     assert "strength -80: step 400: " in page
-    message = r"this sweep is one batch.*\n.*\n.*\n.*-s sweep.wave=64 --out"
-    with pytest.raises(ArgumentError, match=message) as refused:
-        simulation.resume(out, mpi=False, quiet=True, retry_failed=True)
-    assert "PosixPath" not in str(refused.value)
+    with simulation.resume(out, mpi=False, quiet=True, retry_failed=True) as run:
+        assert run.failed == 1
+    assert_same(recorded(results.open(out)), in_waves)
+
+
+def stop_at(monkeypatch: pytest.MonkeyPatch, step: int) -> None:
+    """Let a checkpoint be made whenever slices meet, and a signal come after that of `step`."""
+    monkeypatch.setattr(checkpoints, "_EVERY", 0.0)
+    monkeypatch.setattr(checkpoints, "_PAUSE", 0.0)
+    save = WaveCheckpoints.save
+
+    def saved(waves: WaveCheckpoints, wave: SavedWave) -> None:
+        save(waves, wave)
+        if wave.step >= step:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(WaveCheckpoints, "save", saved)
 
 
 def test_checkpoints_have_them_and_resumed_runs_leave_them_alone(
@@ -145,17 +156,15 @@ def test_checkpoints_have_them_and_resumed_runs_leave_them_alone(
 ) -> None:
     out = small.parent / "batch"
     with monkeypatch.context() as patched:
-        patched.setattr(RunSession, "_out_of_time", lambda session: session.engine.step >= 800)
-        with pytest.raises(StoppedEarly):
-            alone(small, "batch", *SETTINGS, "checkpoint.keep=4")
-    head = out / "checkpoints" / "step_000000800.h5"
-    arrays, meta = load_checkpoint(head, 0, 9)
-    assert [[number, step] for number, _, step in meta["failed"]] == [[3, 400], [4, 400], [5, 400]]
-    begin, _ = load_checkpoint(out / "checkpoints" / "step_000000000.h5", 0, 9)
-    assert begin["layers/image/A"].any()
-    for key, array in begin.items():
-        assert arrays[key][3:6].tobytes() == array[3:6].tobytes(), key
-    assert all(np.isfinite(array).all() for array in arrays.values() if array.dtype.kind == "f")
+        stop_at(patched, 800)
+        with pytest.raises(KeyboardInterrupt):
+            alone(small, "batch", *SETTINGS, "checkpoint.every='display'")
+    (file,) = waves_of(out)
+    saved = load(file)
+    assert saved.step == 800
+    assert {number: step for number, (_, step) in saved.failures.items()} == {3: 400, 4: 400, 5: 400}
+    assert saved.arrays["layers/image/A"][3:6].any()
+    assert all(np.isfinite(array).all() for array in saved.arrays.values() if array.dtype.kind == "f")
     assert_same(recorded(simulation.resume(out, mpi=False, quiet=True)), in_waves)
 
 
@@ -164,14 +173,12 @@ def test_a_checkpoint_before_they_are_found_has_their_numbers(
 ) -> None:
     out, settings = small.parent / "batch", (*SETTINGS, "checkpoint.every='100 steps'")
     with monkeypatch.context() as patched:
-        patched.setattr(RunSession, "_out_of_time", lambda session: session.engine.step >= 300)
-        with pytest.raises(StoppedEarly):
+        stop_at(patched, 300)
+        with pytest.raises(KeyboardInterrupt):
             alone(small, "batch", *settings)
-    arrays, meta = load_checkpoint(out / "checkpoints" / "step_000000300.h5", 0, 9)
-    assert "failed" not in meta
-    assert not np.isfinite(arrays["layers/V1/V"][3:6]).all()
-    other = alone(small, "other", *settings, f"run.start_from={out}")
-    assert results.open(other).coordinates["failed"].tolist() == [-1] * 3 + [400] * 3 + [-1] * 3
+    saved = load(waves_of(out)[0])
+    assert (saved.step, saved.failures) == (300, {})
+    assert not np.isfinite(saved.arrays["layers/V1/V"][3:6]).all()
     assert_same(recorded(simulation.resume(out, mpi=False, quiet=True)), in_waves)
 
 
@@ -196,15 +203,14 @@ def test_their_slices_keep_the_state_before_the_display_in_which_they_fail(
     monkeypatch.setattr(checkpoints, "_EVERY", 0.0)
     monkeypatch.setattr(checkpoints, "_PAUSE", 0.0)
     monkeypatch.setattr(WaveCheckpoints, "save", lambda waves, wave: saved.append(deepcopy(wave)))
-    out = alone(small, "swept", *LONG, *how)
-    if saved:
-        states = {wave.step: wave.arrays for wave in saved}
-        failed = {number: step for number, (_, step) in saved[-1].failures.items()}
-    else:
-        heads = {int(path.stem[5:]): path for path in out.glob("checkpoints/step_?????????.h5")}
-        states = {step: load_checkpoint(head, 0, 9)[0] for step, head in heads.items()}
-        _, meta = load_checkpoint(heads[180], 0, 9)
-        failed = {number: step for number, _, step in meta["failed"]}
+    out = alone(small, "swept", *LONG, "checkpoint.every=20", *how)
+    states = {wave.step: wave.arrays for wave in saved}
+    failed = {number: step for number, (_, step) in saved[-1].failures.items()}
+    head = out / "checkpoints" / "step_000000180.h5"
+    assert head.exists() == ("sweep.wave=3" not in how)
+    if head.exists():
+        states[180], meta = load_checkpoint(head, 0, 9)
+        assert {number: step for number, _, step in meta["failed"]} == failed
     assert failed.keys() == {3, 4, 5}
     last = max(states)
     assert min(failed.values()) > 20
@@ -253,12 +259,8 @@ def test_resumed_they_end_with_the_same_state(
         if wave.step == at:
             raise KeyboardInterrupt
 
-    def last(out: Path) -> tuple[dict[str, np.ndarray], list[int]]:
-        if saved:
-            return dict(saved[-1].arrays), [step for _, step in saved[-1].failures.values()]
-        head = max(out.glob("checkpoints/step_?????????.h5"))
-        arrays, meta = load_checkpoint(head, 0, 9)
-        return arrays, [step for *_, step in meta["failed"]]
+    def last() -> tuple[dict[str, np.ndarray], list[int]]:
+        return dict(saved[-1].arrays), [step for _, step in saved[-1].failures.values()]
 
     monkeypatch.setattr(WaveCheckpoints, "save", noted)
     displays = 9 if display == 20 else 3
@@ -268,16 +270,15 @@ def test_resumed_they_end_with_the_same_state(
         f"checkpoint.every={every}", *how,
     )  # fmt: skip
     at = -1
-    expected, failed = last(alone(small, "whole", *settings))
+    alone(small, "whole", *settings)
+    expected, failed = last()
     at = min(failed) + stop
-    with monkeypatch.context() as patched:
-        patched.setattr(RunSession, "_out_of_time", lambda session: session.engine.step == at)
-        with pytest.raises((StoppedEarly, KeyboardInterrupt)):
-            alone(small, "stopped", *settings)
+    with pytest.raises(KeyboardInterrupt):
+        alone(small, "stopped", *settings)
     at = -1
     saved.clear()
     simulation.resume(small.parent / "stopped", mpi=False, quiet=True)
-    found, again = last(small.parent / "stopped")
+    found, again = last()
     assert again == failed
     assert found.keys() == expected.keys()
     for key, array in expected.items():
@@ -322,8 +323,8 @@ def test_images_and_probes_that_raise_fail_alone(
     waves = recorded(results.open(raising(small, "waves", *settings, *swept, "sweep.wave=4")))
     assert_same(recorded(results.open(out)), waves)
     with monkeypatch.context() as patched:
-        patched.setattr(RunSession, "_out_of_time", lambda session: session.engine.step >= 20)
-        with pytest.raises(StoppedEarly):
+        stop_at(patched, 20)
+        with pytest.raises(KeyboardInterrupt):
             raising(small, "resumed", *settings, *swept)
     again = simulation.resume(small.parent / "resumed", mpi=False, quiet=True)
     assert_same(recorded(again), waves)
@@ -377,35 +378,37 @@ def test_info_says_how_many_more_have_failed(small: Path) -> None:
 
 def test_first_images_that_are_not_finite_fail_alone(small: Path) -> None:
     settings = ("layers.image.source={type='moody'}", "sweep.layers.image.source.sound=[99.0, 0.0, 1.0]")
-    out = raising(small, "swept", *settings, "checkpoint.keep=9")
+    out = raising(small, "swept", *settings)
     with results.open(out) as run:
         assert run.coordinates["failed"][::3].tolist() == [-1, 0, 20]
         assert run.attributes["points"]["why"]["1"] == "layer image is not finite"
-    arrays, _ = load_checkpoint(out / "checkpoints" / "step_000000000.h5", 0, 9)
-    begin = arrays["layers/image/A"][:, 0].any(axis=(1, 2, 3))
-    assert begin.tolist() == 3 * [True] + 3 * [False] + 3 * [True]
     waves = recorded(results.open(raising(small, "waves", *settings, "sweep.wave=2")))
     assert_same(recorded(results.open(out)), waves)
     settings = (*settings[:1], "sweep.layers.image.source.sound=[0.0, -1.0]")
-    with pytest.raises(NonFiniteError, match="layer image of slice 5 is not finite at step 0"):
-        raising(small, "none", *settings)
+    assert results.open(raising(small, "none", *settings)).failed == 2
 
 
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize("ranks", [0, pytest.param(2, marks=pytest.mark.mpi)])
-def test_first_images_that_no_point_has_are_refused(small: Path, petabatch: Command, ranks: int) -> None:
+def test_points_that_have_no_first_image_fail_also_all_of_them(
+    small: Path, petabatch: Command, ranks: int
+) -> None:
     (small.parent / "moody.py").write_text(MOODY)
-    for last, code in (("[0.0, -1.0]", 1), ("[0.0, 99.0]", 4)):
+    for last, steps in (("[0.0, -1.0]", [0] * 6), ("[0.0, 99.0]", [0, 0, 0, -1, -1, -1])):
         settings = (*SETTINGS[:1], "plugins=['moody.py']", "layers.image.source={type='moody'}")
         swept = f"sweep.layers.image.source.last={last}"
-        out = small.parent / f"out{code}"
+        out = small.parent / f"out{sum(steps)}"
         done = petabatch("run", small, "--out", out, "-q", *set_all(*settings, swept), ranks=ranks)
-        assert done.returncode == code, done.stderr
-        if code == 1:
-            assert "the camera is off" in done.stderr
-            assert not out.exists()
-        else:
-            assert results.open(out).coordinates["failed"].tolist() == [0, 0, 0, -1, -1, -1]
+        assert done.returncode == 4, done.stderr
+        assert "point 0 failed at step 0: " in done.stderr
+        assert "the camera is off" in done.stderr
+        assert results.open(out).coordinates["failed"].tolist() == steps
+
+
+def test_images_that_are_not_there_are_refused_before_anything_is_written(small: Path) -> None:
+    settings = (*SETTINGS[:1], "layers.image.source.file='nothing.npy'", STRENGTHS)
+    with pytest.raises(InputError, match=r"nothing\.npy"):
+        alone(small, "out", *settings)
+    assert not (small.parent / "out").exists()
 
 
 @pytest.mark.sampled(1)
@@ -501,18 +504,6 @@ def test_no_event_is_recorded_twice_where_a_probe_raises(
         assert np.array_equal(mine, whole[whole[:, 0] <= end]), number
 
 
-def test_the_progress_is_of_slices_that_have_not_failed(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    shown: list[tuple[int, tuple[str, float] | None]] = []
-    monkeypatch.setattr(Progress, "update", lambda progress, step, total, _: shown.append((step, total)))
-    settings = ("layers.image.source={type='moody'}", "sweep.layers.image.source.last=[99.0, 1.0]")
-    with results.open(raising(small, "out", *settings)) as run:
-        series = run["probes/energy/total"]
-        expected = float(series[-1][:3].mean())
-        assert series.steps[-1] == 60
-    step, total = shown[-1]
-    assert (step, total) == (60, ("energy", pytest.approx(expected, rel=1e-6)))
-
-
 def test_slices_that_start_from_another_run_have_it_as_their_last_finite_state(small: Path) -> None:
     first = alone(small, "first", *SETTINGS[:1], "run.displays=2", "run.display=20")
     more = ("run.displays=4", "run.display=20", "run.batch_change='reset'", f"run.start_from={first}")
@@ -545,3 +536,28 @@ def test_in_memory_they_end_the_run_with_their_number(small: Path) -> None:
     with pytest.raises(NonFiniteError, match="of slice 3 is no longer finite") as ended:
         in_memory.run(simulation.read(small, SETTINGS))
     assert "note:     this is point 1\n    hint:     petabatch.sweep yields" in str(ended.value)
+
+
+def test_points_start_each_from_a_run_or_from_those_of_a_sweep(small: Path) -> None:
+    """With the bits of their own runs, and with spikes and records of the steps since."""
+    more = (*SETTINGS[:1], "run.display=20")
+    swept = f"{STRENGTH}=[1.0, 0.5]"
+    first = alone(small, "first", *more, "run.displays=2")
+    each = recorded(
+        results.open(alone(small, "each", *more, "run.displays=4", swept, f"run.start_from={first}"))
+    )
+    own = recorded(
+        results.open(alone(small, "own", *more, "run.displays=4", "connections.recon_to_error.strength=0.5",
+                           f"run.start_from={first}"))
+    )  # fmt: skip
+    for name in ("layers/V1/A", "probes/energy/total"):
+        assert each[name][:, 3:].tobytes() == own[name].tobytes()
+    half = alone(small, "half", *more, "run.displays=2", swept)
+    for wave in ((), ("sweep.wave=1",)):
+        name = f"on{len(wave)}"
+        found = recorded(
+            results.open(alone(small, name, *more, "run.displays=4", swept, *wave, f"run.start_from={half}"))
+        )
+        whole = recorded(results.open(alone(small, f"whole{len(wave)}", *more, "run.displays=4", swept)))
+        for path in ("layers/V1/A", "probes/energy/total"):
+            assert whole[path][-len(found[path]) :].tobytes() == found[path].tobytes()

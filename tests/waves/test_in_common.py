@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from petabatch import simulation
+from petabatch import in_memory, simulation
 from petabatch.errors import ParamsError
 from petabatch.waves.plan import Waves
 
@@ -47,12 +47,13 @@ def ended(folder: Path, name: str, *settings: str) -> np.ndarray:
         return found
 
 
+@pytest.mark.parametrize("wave", [(), ("sweep.wave=3",)])
 @pytest.mark.parametrize("key", ["connections.tracts.speed", "connections.tracts.probability"])
-def test_a_wave_has_one_value_of_what_its_synapses_follow_from(key: str, tmp_path: Path) -> None:
+def test_a_wave_has_one_value_of_what_its_synapses_follow_from(
+    key: str, wave: tuple[str, ...], tmp_path: Path
+) -> None:
     ranges = {key: (0.3, 1.0), "layers.nodes.parameters.k": (0.5, 0.9)}
-    swept = ended(
-        tmp_path, "swept", "sweep.wave=3", *(f"sweep.{path}={list(r)}" for path, r in ranges.items())
-    )
+    swept = ended(tmp_path, "swept", *wave, *(f"sweep.{path}={list(r)}" for path, r in ranges.items()))
     for number, values in enumerate(product(*ranges.values())):
         given = (f"{path}={value}" for path, value in zip(ranges, values, strict=True))
         own = ended(tmp_path, f"alone_{number}", *given)
@@ -60,9 +61,11 @@ def test_a_wave_has_one_value_of_what_its_synapses_follow_from(key: str, tmp_pat
     assert not np.array_equal(swept[:, :2], swept[:, 4:6])
 
 
-def test_one_batch_has_one_value_of_what_its_synapses_follow_from(tmp_path: Path) -> None:
+def test_sweeps_in_memory_have_one_value_of_what_their_synapses_follow_from(tmp_path: Path) -> None:
+    file = tmp_path / "nodes.toml"
+    file.write_text(NODES, "utf-8")
     with pytest.raises(ParamsError, match="are those of all slices") as raised:
-        ended(tmp_path, "swept", "sweep.connections.tracts.speed=[0.3, 2.0]")
+        in_memory.run(simulation.read(file, ["sweep.connections.tracts.speed=[0.3, 2.0]"]))
     assert "sweep.wave" in raised.value.problems[0].hint
 
 

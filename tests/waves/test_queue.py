@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from petabatch.parallel.comm import Counted
+from petabatch.parallel.comm import Counted, Serial
 from petabatch.waves.finished import Points
 from petabatch.waves.queue import Parts, Queue
 from support.rank_threads import Thread, on_threads
@@ -37,14 +37,14 @@ def test_nothing_to_do_has_no_parts() -> None:
 def test_ranks_take_each_part_once() -> None:
     def taken(rank: Thread) -> list[int]:
         parts = Parts.of(points(50), np.arange(50), np.array([50]), 1)
-        return [int(part.numbers[0]) for part in Queue(parts, rank.counter())]
+        return [int(part.numbers[0]) for part in Queue(parts, rank.counter(), rank)]
 
     assert sorted(number for mine in on_threads(3, taken) for number in mine) == list(range(50))
 
 
 def test_a_queue_that_has_ended_gives_no_more() -> None:
     counter = Counted()
-    queue = Queue(Parts.of(points(5), np.arange(5), np.array([5]), 1), counter)
+    queue = Queue(Parts.of(points(5), np.arange(5), np.array([5]), 1), counter, Serial())
     found = []
     for part in queue:
         found.append(part.numbers.tolist())

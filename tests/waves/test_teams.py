@@ -249,12 +249,13 @@ def test_a_wave_that_was_stopped_goes_on_from_its_checkpoint_also_with_other_par
     monkeypatch.setattr(
         checkpoints.wave, "load", lambda path, load=checkpoints.wave.load: steps.append(path) or load(path)
     )
-    (again,), _ = wave_rows(small, split, ranks, [(files[0], whole[points.VALUES])], 98)
-    assert again.tobytes() == whole.tobytes()
-    (other,), *_ = wave_rows(small, "", 1, [(files[0], whole[points.VALUES])], 97)
+    (again,), _ = wave_rows(small, split, ranks, [(files[0], whole.values)], 98)
+    for name, column in whole.columns.items():
+        assert again.columns[name].tobytes() == column.tobytes(), name
+    (other,), *_ = wave_rows(small, "", 1, [(files[0], whole.values)], 97)
     assert len(steps) == 2, "the first rank alone reads the file"
-    for name in whole.dtype.names or ():
-        np.testing.assert_allclose(other[name], whole[name], rtol=1e-4, atol=1e-4, err_msg=name)
+    for name, column in whole.columns.items():
+        np.testing.assert_allclose(other.columns[name], column, rtol=1e-4, atol=1e-4, err_msg=name)
 
 
 def test_the_slots_of_a_team_follow_those_of_its_first_rank_and_stop_with_any(small: Path) -> None:

@@ -1,4 +1,4 @@
-"""Sweeps in waves: the points have the bits of their own runs, and of one batch, whatever interrupts them."""
+"""Sweeps in waves of any size: the points have the bits of their own runs, whatever interrupts them."""
 
 from __future__ import annotations
 
@@ -27,12 +27,14 @@ from petabatch.errors import (
 from petabatch.report.information import describe
 from petabatch.report.integrity import verify
 from petabatch.storage import points, points_writer, provenance
+from petabatch.storage.checkpoint import load_checkpoint
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.merge import merge
 from petabatch.storage.prune import prune
 from petabatch.waves import plan, session
 from petabatch.waves.chunk import Chunk
 from petabatch.waves.finished import Points
+from petabatch.waves.progress import PointsProgress
 from petabatch.waves.run import join, repair, run_chunk
 from support.commands import Command, alone, write_small
 
@@ -56,7 +58,6 @@ def recorded(run: results.Results) -> dict[str, np.ndarray]:
 
 def assert_same(found: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> None:
     """Compare what two runs recorded, to the bit."""
-    found = {name: values for name, values in found.items() if name != "failed"}
     assert found.keys() == expected.keys()
     for name, values in expected.items():
         assert (found[name].dtype, found[name].shape) == (values.dtype, values.shape), name
@@ -65,7 +66,7 @@ def assert_same(found: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, np.ndarray]:
-    """What five points in one batch record."""
+    """What five points in one wave record."""
     return recorded(swept(write_small(tmp_path_factory.mktemp("batch")), "whole", SWEEP))
 
 
@@ -84,7 +85,7 @@ def test_a_run_has_started_when_its_process_began_and_not_when_its_index_was_wri
 
 
 @pytest.mark.parametrize("wave", [1, 2, 7])
-def test_waves_have_the_bits_of_one_batch(small: Path, whole: dict[str, np.ndarray], wave: int) -> None:
+def test_waves_of_any_size_record_the_same(small: Path, whole: dict[str, np.ndarray], wave: int) -> None:
     run = swept(small, "waves", SWEEP, f"sweep.wave={wave}")
     assert run.status == "done"
     assert run.attributes["points"] == {"all": 5, "finished": 5, "failed": 0, "why": {}}
@@ -94,10 +95,42 @@ def test_waves_have_the_bits_of_one_batch(small: Path, whole: dict[str, np.ndarr
     assert_same(recorded(results.open(merged)), whole)
 
 
-def test_a_sweep_that_fits_is_one_batch_with_checkpoints(small: Path) -> None:
-    swept(small, "whole", SWEEP)
-    assert not (small.parent / "whole" / "points").exists()
-    assert list((small.parent / "whole" / "checkpoints").iterdir())
+@pytest.mark.parametrize("ranks", [0, pytest.param(2, marks=pytest.mark.mpi)])
+def test_a_sweep_that_fits_is_one_wave_on_each_rank_and_ends_with_a_checkpoint(
+    small: Path, petabatch: Command, monkeypatch: pytest.MonkeyPatch, ranks: int
+) -> None:
+    out = small.parent / "whole"
+    done = petabatch(
+        "run", small, "--out", out, "-q", *(f"-s{text}" for text in (*FROZEN, SWEEP)), ranks=ranks
+    )
+    assert done.returncode == 0, done.stderr
+    assert f"5 points to compute, in {ranks or 1} wave{'s' * (ranks > 1)}\n" in (out / "log.txt").read_text()
+    found, _ = load_checkpoint(out / "checkpoints" / "step_000000020.h5", 0, 15)
+    for point, value in ((0, 0.2), (4, 0.4)):
+        own = alone(small, f"own{point}", *FROZEN, f"{KEY}={value}") / "checkpoints" / "step_000000020.h5"
+        expected, _ = load_checkpoint(own, 0, 3)
+        for key in ("layers/V1/V", "layers/recon/A"):
+            assert found[key][3 * point : 3 * point + 3].tobytes() == expected[key].tobytes()
+    more = f"sweep.{KEY}=[0.2, 0.5]"
+    swept(small, "whole", more, extend=True).close()
+    assert not list((out / "checkpoints").iterdir()), "it was that of other points"
+
+
+def test_ranks_that_are_to_share_a_batch_are_those_that_take_points(small: Path, petabatch: Command) -> None:
+    given = [f"-s{text}" for text in (*FROZEN, SWEEP, "parallel.batch=2")]
+    done = petabatch("run", small, "--out", "one", "-q", *given)
+    assert "expected: 2 for the batch" in done.stderr
+    assert not (small.parent / "one").exists()
+    done = petabatch("run", small, "--out", "two", "-q", *given, ranks=2)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_long_wave_shows_how_far_it_is(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = list[float]()
+    monkeypatch.setattr(PointsProgress, "reached", lambda progress, points: seen.append(points))
+    swept(small, "waves", SWEEP, "output.flush=5").close()
+    assert 1.25 in seen
+    assert seen[-1] == 0
 
 
 def test_drawn_points_are_runs(small: Path) -> None:
@@ -250,7 +283,7 @@ def test_points_of_a_file_that_is_merged_while_it_is_read_are_found(
     def merging(files: points.PointsFiles) -> list[points.PointsFile]:
         found = read(files)
         writer = points_writer.PointsWriter(directory, few[-1], layout)
-        writer._written = list(few[:4])
+        writer._written = dict.fromkeys(few[:4], 1)
         writer._merge(few[:4])
         return found
 
@@ -306,7 +339,7 @@ def test_two_processes_with_one_name_do_not_replace_each_others_points(small: Pa
     before = file.path.read_bytes()
     writer = points_writer.PointsWriter(directory, name, file.layout)
     with pytest.raises(StorageError, match="File exists"):
-        writer.commit(np.zeros(1, file.layout.dtype), {})
+        writer.commit(points.Rows.of(file.layout, np.zeros((1, 1))))
     assert file.path.read_bytes() == before
 
 
@@ -446,8 +479,8 @@ def test_points_of_another_network_are_not_extended(small: Path) -> None:
     swept(small, "waves", SWEEP, "sweep.wave=2")
     with pytest.raises(RunDirectoryError, match=r"layers.V1.tau = 11.0, in the directory 10.0"):
         swept(small, "waves", SWEEP, "layers.V1.tau=11.0", extend=True)
-    swept(small, "whole", SWEEP)
-    with pytest.raises(RunDirectoryError, match="was not made in waves"):
+    alone(small, "whole", *FROZEN)
+    with pytest.raises(RunDirectoryError, match="has no points"):
         swept(small, "whole", SWEEP, extend=True)
 
 
@@ -570,6 +603,4 @@ def test_wrong_points_are_refused_before_anything_is_written(small: Path) -> Non
         swept(small, "waves", "sweep.layers.V2.threshold=[0.2, 1.0]", "sweep.wave=1")
     with pytest.raises(ParamsError, match="this run has no sweep"):
         swept(small, "waves", extend=True)
-    with pytest.raises(ParamsError, match=r"(?s)parallel\.batch: .* no shares of the batch.*leave it out"):
-        swept(small, "waves", SWEEP, "sweep.wave=2", "parallel.batch=2")
     assert not (small.parent / "waves").exists()

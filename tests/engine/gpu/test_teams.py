@@ -10,7 +10,7 @@ import pytest
 from petabatch import simulation
 from petabatch.engine import assembly
 from petabatch.parallel.comm import Comm
-from petabatch.storage.points import VALUES
+from petabatch.storage.points import Rows
 from petabatch.waves import plan
 from petabatch.waves.items import Items
 from petabatch.waves.plan import Waves
@@ -34,10 +34,10 @@ def test_points_are_split_over_gpus(
     for module in (assembly, plan):
         monkeypatch.setattr(module, "choose", lambda _, comm: devices[comm.rank])
 
-    def rows(*split: str) -> np.ndarray:
+    def rows(*split: str) -> dict[str, np.ndarray]:
         loaded = simulation.read(small, (*FROZEN, *settings, *split))
 
-        def one(comm: Comm) -> list[np.ndarray]:
+        def one(comm: Comm) -> list[Rows]:
             points = Items.of(loaded, comm, 1) if settings is POOL else Waves.of(loaded)
             team = Team.of(comm, points.base, 1)
             parts = points.parts(points.points(), team)
@@ -45,9 +45,10 @@ def test_points_are_split_over_gpus(
 
         first, *others = on_threads(2 if split else 1, one)
         assert others == [[]] * len(others)
-        found = np.concatenate(first)
-        return found[np.argsort(found[VALUES][:, 0])]
+        found = Rows.joined(first)
+        order = np.argsort(found.values[:, 0])
+        return {path: column[order] for path, column in found.columns.items()}
 
     whole, split = rows(), rows(f"parallel.{parts}=2")
-    for name in whole.dtype.names or ():
+    for name in whole:
         np.testing.assert_allclose(split[name], whole[name], rtol=1e-5, atol=1e-5, err_msg=name)
