@@ -10,14 +10,9 @@ from sklearn.utils import check_random_state
 
 from petabatch.arguments import whole_number
 from petabatch.errors import ArgumentError
-from petabatch.lasso.online import Statistics
+from petabatch.learning.statistics import FORGETTING, Statistics, normalized
 from petabatch.sklearn.base import Coder, atoms
 from petabatch.sklearn.images import CutOut
-
-_FORGETTING = 4.0
-"""Power of (1 - batch / samples so far), the factor on older statistics. Of 0, 1, 2, 3, 4 and 6, that with
-the least objective after one epoch of 20,000 patches of photographs, 256 atoms; after ten, 6 is 0.1 % better.
-"""
 
 
 class DictionaryLearner(Coder):
@@ -153,7 +148,7 @@ class DictionaryLearner(Coder):
             begin = vectors[rng.permutation(len(vectors))[:count]].astype(float)
             more = rng.standard_normal((count - len(begin), features))  # fewer samples than atoms
             begin = np.concatenate([begin, more])
-        self._atoms = _normalized(begin if self.negative_atoms else np.abs(begin))
+        self._atoms = normalized(begin if self.negative_atoms else np.abs(begin))
         self._statistics, self.n_seen_ = Statistics.none(*self._atoms.shape), 0
         self.components_ = self._atoms.astype(vectors.dtype).reshape(-1, *shape)
 
@@ -162,21 +157,11 @@ class DictionaryLearner(Coder):
         components = self.components_.reshape(self._atoms.shape)
         code = self._solved(samples, components)
         self.n_seen_ += len(samples)
-        kept = (1 - len(samples) / self.n_seen_) ** _FORGETTING
+        kept = (1 - len(samples) / self.n_seen_) ** FORGETTING
         statistics = self._statistics.with_items(code, samples, kept)
         moved = statistics.fitted(self._atoms, negative=self.negative_atoms)
-        if len(unused := statistics.unused):
-            residual = np.square(samples - code @ components).sum(axis=1)
-            worst = np.argsort(-residual, kind="stable")[: len(unused)]
-            unused = unused[: len(worst)]
-            found = samples[worst].astype(float)
-            moved[unused] = _normalized(found if self.negative_atoms else np.abs(found))
-            statistics = statistics.without(unused)
+        if len(statistics.unused):
+            residuals = np.square(samples - code @ components).sum(axis=1)
+            moved, statistics = statistics.refreshed(moved, samples, residuals, negative=self.negative_atoms)
         self._atoms, self._statistics = moved, statistics
         self.components_ = moved.astype(components.dtype).reshape(self.components_.shape)
-
-
-def _normalized(atoms: np.ndarray) -> np.ndarray:
-    """Return atoms of length 1, but for those that are zero."""
-    length = np.linalg.norm(atoms, axis=1, keepdims=True)
-    return atoms / np.where(length > 0, length, 1)
