@@ -19,36 +19,13 @@ from petabatch.learning.statistics import Statistics
 from petabatch.network.build import build
 from petabatch.network.plan import schedule
 from petabatch.parallel.comm import Serial
-from petabatch.spec.network import Network, Parallel
+from petabatch.spec.network import Parallel
 from petabatch.storage.checkpoint import latest_checkpoint, load_checkpoint
 from petabatch.storage.directory import RunDirectory
-from support.networks import GivenWeights, assert_same, collect, images, lca_network, simulate
+from support.networks import GivenWeights, assert_same, collect, images, simulate
+from support.online import UPDATES, network
 
-UPDATES = 5
 WEIGHTS, CODES = "connections/dictionary/weights", "layers/V1/A"
-
-
-def network(
-    data: np.ndarray,
-    patch: int,
-    rule: dict[str, Any] | None = None,
-    changes: dict[str, Any] | None = None,
-    features: int = 12,
-    threshold: float = 0.4,
-    **given: Any,
-) -> Network:
-    """Return a network whose square patches do not overlap, with one new image in each display."""
-    given = {"displays": UPDATES, "display": 60, "stride": patch, **given}
-    found = lca_network(data, features, (patch, patch), **given)
-    learn = Online(input="image", **(rule or {}))
-    conv = found.connections["dictionary"].model_copy(update={"learn": learn, **(changes or {})})
-    code = found.layers["V1"].model_copy(update={"threshold": threshold})
-    return found.model_copy(
-        update={
-            "connections": {**found.connections, "dictionary": conv},
-            "layers": {**found.layers, "V1": code},
-        }
-    )
 
 
 def data(slices: int = 3, rows: int = 12, columns: int = 12) -> np.ndarray:
