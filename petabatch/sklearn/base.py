@@ -14,11 +14,13 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from petabatch.arguments import choice, positive, whole_number
 from petabatch.arguments import path as given_path
+from petabatch.arrays import as_numpy
 from petabatch.coding import dictionary, encode
 from petabatch.errors import ArgumentError, Described
 from petabatch.lasso import Lasso, fits
 from petabatch.results import Results
 from petabatch.sklearn import file
+from petabatch.sklearn.dispatch import require_same, returned, taken
 from petabatch.sklearn.images import FLOATS, Grid, images
 
 
@@ -64,27 +66,30 @@ class Coder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         """
         check_is_fitted(self)
         choice("output", self.output, ("dense", "sparse"))
+        self._require_same(X, "transform")
         code = self._coded(self._samples(X))
-        return csr_array(code) if self.output == "sparse" else code
+        return csr_array(code) if self.output == "sparse" else returned(X)(code)
 
     def inverse_transform(self, X: Any) -> Any:
         """Return the samples that codes, dense or sparse, stand for: vectors, or images as those of `fit`."""
         check_is_fitted(self)
-        code = check_array(X, dtype=FLOATS, accept_sparse="csr", ensure_min_samples=0)
-        components = self.components_.astype(code.dtype, copy=False)
+        self._require_same(X, "inverse_transform")
+        code = check_array(taken(X), dtype=FLOATS, accept_sparse="csr", ensure_min_samples=0)
+        components = self._components.astype(code.dtype, copy=False)
         if (grid := self._grid) is None:
-            return code @ components
+            return returned(X)(code @ components)
         if code.shape[1] != self._n_features_out:
             found, expected = Described(str(list(code.shape))), f"[n_samples, {self._n_features_out}]"
             raise ArgumentError("X", "these are not codes of such images", found, expected)
-        return grid.shown(code.toarray() if issparse(code) else code, components)
+        return returned(X)(grid.shown(code.toarray() if issparse(code) else code, components))
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return minus the mean of 0.5 |sample - code components_|^2 + penalty |code|_1: more is better."""
         check_is_fitted(self)
-        samples = self._samples(X)
+        self._require_same(X, "score")
+        samples, components = self._samples(X), self._components
         code = self._coded(samples).astype(float)
-        shown = code @ self.components_ if self._grid is None else self._grid.shown(code, self.components_)
+        shown = code @ components if self._grid is None else self._grid.shown(code, components)
         squares = np.square(samples - shown).reshape(len(code), -1).sum(axis=1)
         return -float(np.mean(0.5 * squares + self.penalty * np.abs(code).sum(axis=1)))
 
@@ -95,9 +100,9 @@ class Coder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         too. `force` replaces the file of another estimator. Raises StorageError.
         """
         check_is_fitted(self)
-        patches = self.components_[:, None, None]  # vectors have one pixel with many channels
+        patches = self._components[:, None, None]  # vectors have one pixel with many channels
         if (grid := self._grid) is not None:
-            patches = grid.stacked(self.components_)
+            patches = grid.stacked(self._components)
         usage = {
             "threshold": float(self.penalty),
             "stride": 1 if grid is None else grid.stride,
@@ -142,7 +147,7 @@ class Coder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         found = {name: getattr(self, name) for name in names if hasattr(self, name)}
         if "feature_names_in_" in found:
             found["feature_names_in_"] = list(found["feature_names_in_"])
-        return found, {"components_": self.components_}
+        return found, {"components_": self._components}
 
     def _restore(self, fitted: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
         """Set what `_state` has returned."""
@@ -154,10 +159,18 @@ class Coder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
             setattr(self, name, made.get(name, lambda value: value)(value))
 
     @property
+    def _components(self) -> np.ndarray:
+        """`components_`, of whatever library, as an array of numpy."""
+        return as_numpy("components_", self.components_)
+
+    def _require_same(self, X: Any, method: str) -> None:
+        require_same(X, self.components_, f"{type(self).__name__}.{method}")
+
+    @property
     def code_shape_(self) -> tuple[int, ...]:
         """Shape of the code of a sample: components, after rows and columns of an image."""
         grid = self._grid
-        return (*(() if grid is None else grid.positions), len(self.components_))
+        return (*(() if grid is None else grid.positions), self.components_.shape[0])
 
     @property
     def _grid(self) -> Grid | None:
@@ -166,6 +179,7 @@ class Coder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
 
     def _samples(self, X: Any, first: bool = False) -> np.ndarray:
         """Return samples as an array of floats; the `first` ones say how others must be."""
+        X = taken(X)
         if self.patch is None:
             return validate_data(self, X, dtype=FLOATS, order="C", reset=first)  # type: ignore[no-any-return]
         found = images(X)
@@ -179,8 +193,8 @@ class Coder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
     def _coded(self, samples: np.ndarray) -> np.ndarray:
         """Return the codes of samples as `transform` does, dense."""
         if (grid := self._grid) is None:
-            return self._solved(samples, self.components_)
-        shown, patches = grid.stacked(samples), grid.stacked(self.components_)
+            return self._solved(samples, self._components)
+        shown, patches = grid.stacked(samples), grid.stacked(self._components)
         return self._encoded(shown, patches, grid.stride).reshape(len(samples), -1)
 
     def _solved(self, samples: np.ndarray, components: np.ndarray) -> np.ndarray:
@@ -222,6 +236,7 @@ class Coder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
+        tags.array_api_support = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         tags.input_tags.two_d_array = self.patch is None
         tags.input_tags.three_d_array = self.patch is not None

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from petabatch.sklearn.base import Coder, atoms
+from petabatch.sklearn.dispatch import returned, taken
 from petabatch.sklearn.images import CutOut
 
 
@@ -86,7 +87,8 @@ class SparseCoder(Coder):
         if self.dictionary is None:
             found = samples if grid is None else CutOut(samples, grid)[:]
             length = np.linalg.norm(found, axis=1, keepdims=True)
-            self.components_ = (found / np.where(length > 0, length, 1)).reshape(-1, *shape)
-            return self
-        self.components_ = atoms(self.dictionary, shape)
+            found = (found / np.where(length > 0, length, 1)).reshape(-1, *shape)
+        else:
+            found = atoms(taken(self.dictionary), shape)
+        self.components_ = returned(X)(found)
         return self

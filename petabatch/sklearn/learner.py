@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -12,7 +12,16 @@ from petabatch.arguments import whole_number
 from petabatch.errors import ArgumentError
 from petabatch.learning.statistics import FORGETTING, Statistics, normalized
 from petabatch.sklearn.base import Coder, atoms
+from petabatch.sklearn.dispatch import returned, taken
 from petabatch.sklearn.images import CutOut
+
+
+class _Learned(NamedTuple):
+    """What learning goes on from."""
+
+    atoms: np.ndarray
+    """float64 `[n_components, features]`."""
+    sums: Statistics
 
 
 class DictionaryLearner(Coder):
@@ -100,34 +109,45 @@ class DictionaryLearner(Coder):
             order = rng.permutation(len(vectors))
             for first in range(0, len(vectors), size):
                 self._learn(vectors[order[first : first + size]])
-        return self
+        return self._finish(X, vectors.dtype)
 
     def partial_fit(self, X: Any, y: Any = None) -> DictionaryLearner:
         """Learn on from further samples, once each, in order."""
         begun = hasattr(self, "components_")
         vectors = self._vectors(self._samples(X, first=not begun))
-        if not begun:
+        if begun:
+            self._require_same(X, "partial_fit")
+        else:
             self._begin(vectors, check_random_state(self.random_state))
-        size, kind = whole_number("batch_size", self.batch_size, 1), self.components_.dtype
+        kind = self._components.dtype if begun else vectors.dtype
+        size = whole_number("batch_size", self.batch_size, 1)
         for first in range(0, len(vectors), size):
             numbers = np.arange(first, min(first + size, len(vectors)))
             self._learn(vectors[numbers].astype(kind, copy=False))
+        return self._finish(X, kind)
+
+    def _finish(self, X: Any, kind: Any) -> DictionaryLearner:
+        """Set the atoms that have been learned, of the type and library of the samples."""
+        grid = self._grid
+        shape = (-1,) if grid is None else grid.atom
+        found = self._learned.atoms.astype(kind)
+        self.components_ = returned(X)(found.reshape(len(found), *shape))
         return self
 
     def _state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         fitted, arrays = super()._state()
-        statistics = {"products": self._statistics.products, "images": self._statistics.images}
-        return {**fitted, "n_seen_": self.n_seen_}, {**arrays, "atoms": self._atoms, **statistics}
+        atoms, sums = self._learned
+        own = {"atoms": atoms, "products": sums.products, "images": sums.images}
+        return {**fitted, "n_seen_": self.n_seen_}, {**arrays, **own}
 
     def _restore(self, fitted: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
         components = arrays["components_"]
         super()._restore({"n_seen_": 0, **fitted}, {"components_": components})
         # Of a run, or of a coder, there are no statistics.
-        self._atoms = arrays.get("atoms", components.reshape(len(components), -1).astype(float))
-        none = Statistics.none(*self._atoms.shape)
-        self._statistics = Statistics(
-            arrays.get("products", none.products), arrays.get("images", none.images)
-        )
+        atoms = arrays.get("atoms", components.reshape(len(components), -1).astype(float))
+        none = Statistics.none(*atoms.shape)
+        sums = Statistics(arrays.get("products", none.products), arrays.get("images", none.images))
+        self._learned = _Learned(atoms, sums)
 
     def _vectors(self, samples: np.ndarray) -> np.ndarray | CutOut:
         """Return what atoms are learned from: samples, or patches of images."""
@@ -140,7 +160,7 @@ class DictionaryLearner(Coder):
         if count is not None:
             count = whole_number("n_components", count, 1)
         if self.dictionary is not None:
-            begin = atoms(self.dictionary, shape).astype(float).reshape(-1, features)
+            begin = atoms(taken(self.dictionary), shape).astype(float).reshape(-1, features)
             if count not in (None, len(begin)):
                 raise ArgumentError("n_components", "the dictionary has others", count, str(len(begin)))
         else:
@@ -148,20 +168,19 @@ class DictionaryLearner(Coder):
             begin = vectors[rng.permutation(len(vectors))[:count]].astype(float)
             more = rng.standard_normal((count - len(begin), features))  # fewer samples than atoms
             begin = np.concatenate([begin, more])
-        self._atoms = normalized(begin if self.negative_atoms else np.abs(begin))
-        self._statistics, self.n_seen_ = Statistics.none(*self._atoms.shape), 0
-        self.components_ = self._atoms.astype(vectors.dtype).reshape(-1, *shape)
+        begin = normalized(begin if self.negative_atoms else np.abs(begin))
+        self._learned, self.n_seen_ = _Learned(begin, Statistics.none(*begin.shape)), 0
 
     def _learn(self, samples: np.ndarray) -> None:
         """Code a batch of vectors, take its statistics in, and move the atoms."""
-        components = self.components_.reshape(self._atoms.shape)
+        before, sums = self._learned
+        components = before.astype(samples.dtype)
         code = self._solved(samples, components)
         self.n_seen_ += len(samples)
         kept = (1 - len(samples) / self.n_seen_) ** FORGETTING
-        statistics = self._statistics.with_items(code, samples, kept)
-        moved = statistics.fitted(self._atoms, negative=self.negative_atoms)
-        if len(statistics.unused):
+        sums = sums.with_items(code, samples, kept)
+        moved = sums.fitted(before, negative=self.negative_atoms)
+        if len(sums.unused):
             residuals = np.square(samples - code @ components).sum(axis=1)
-            moved, statistics = statistics.refreshed(moved, samples, residuals, negative=self.negative_atoms)
-        self._atoms, self._statistics = moved, statistics
-        self.components_ = moved.astype(components.dtype).reshape(self.components_.shape)
+            moved, sums = sums.refreshed(moved, samples, residuals, negative=self.negative_atoms)
+        self._learned = _Learned(moved, sums)

@@ -225,16 +225,50 @@ class _Named(SparseCoder):
         self.penalties = penalties
 
 
+def dispatching(code: str) -> str:
+    """Return what code prints where scikit-learn can dispatch, which depends on the environment."""
+    given = {**os.environ, "SCIPY_ARRAY_API": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=given, timeout=PATIENCE
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
 def test_estimators_pass_the_checks_of_scikit_learn_under_array_api_dispatch() -> None:
-    code = (
+    found = dispatching(
         "from sklearn.utils.estimator_checks import check_estimator\n"
         "from petabatch.sklearn import DictionaryLearner, SparseCoder\n"
         "for one in (SparseCoder(penalty=0.1), DictionaryLearner(penalty=0.1, epochs=2)):\n"
-        "    found = check_estimator(one, on_skip=None)\n"
-        "    print(*{each['status'] for each in found if 'array_api' in each['check_name']})\n"
+        "    for each in check_estimator(one, on_skip=None):\n"
+        "        if 'array_api' in each['check_name']:\n"
+        "            print(each['status'])\n"
     )
-    given = {**os.environ, "SCIPY_ARRAY_API": "1"}  # else the checks that dispatch are skipped
-    found = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env=given, timeout=PATIENCE
+    assert found.split().count("passed") >= 4  # those of libraries that are not here are skipped
+    assert set(found.split()) <= {"passed", "skipped"}
+
+
+def test_arrays_of_other_libraries_have_the_codes_of_numpys_in_their_library() -> None:
+    pytest.importorskip("array_api_strict")
+    dispatching(
+        "import array_api_strict as xp\n"
+        "import numpy as np\n"
+        "import pytest\n"
+        "import sklearn\n"
+        "from petabatch.sklearn import DictionaryLearner\n"
+        "images = np.random.default_rng(0).standard_normal((6, 8, 8))\n"
+        "for patch, samples in ((4, images), (None, images.reshape(24, 16))):\n"
+        "    learner = DictionaryLearner(9, 0.5, patch=patch, epochs=1, random_state=0)\n"
+        "    expected = learner.fit_transform(samples)\n"
+        "    atoms, back = learner.components_, learner.inverse_transform(expected)\n"
+        "    with sklearn.config_context(array_api_dispatch=True):\n"
+        "        given = xp.asarray(samples, device=xp.Device('device1'))\n"
+        "        code = learner.fit(given).transform(given)\n"
+        "        shown = learner.inverse_transform(code)\n"
+        "        for other in (samples, xp.asarray(samples)):\n"
+        "            with pytest.raises(ValueError, match='same namespace'):\n"
+        "                learner.transform(other)\n"
+        "    for one, other in ((code, expected), (learner.components_, atoms), (shown, back)):\n"
+        "        assert one.device == given.device\n"
+        "        np.testing.assert_array_equal(np.from_dlpack(one, device='cpu', copy=True), other)\n"
     )
-    assert found.stdout == "passed\npassed\n", found.stderr
