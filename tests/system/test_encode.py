@@ -184,6 +184,18 @@ def test_an_image_has_the_code_that_it_has_alone_whatever_the_size_of_others(
         assert codes["size"].dims == ("image", "axis")
 
 
+def test_image_files_that_differ_in_size_are_coded_and_normalised_each_on_its_own(tmp_path: Path) -> None:
+    image = pytest.importorskip("PIL.Image", reason="Pillow is not installed (extra images)")
+    rng = np.random.default_rng(8)
+    for number, size in enumerate(SIZES):
+        image.fromarray(rng.integers(0, 255, (*size, 3), np.uint8)).save(tmp_path / f"{number}.png")
+    dictionary, options = rng.standard_normal((5, 4, 4, 3)) / 4, {"stride": 2, "normalize": "standard"}
+    found = petabatch.encode(tmp_path, dictionary, 0.3, **options)
+    for number in range(len(SIZES)):
+        alone = petabatch.encode(tmp_path / f"{number}.png", dictionary, 0.3, **options)
+        np.testing.assert_array_equal(found[f"{number}.png"], alone.activity[0])
+
+
 def test_sizes_that_the_stride_does_not_divide_are_errors() -> None:
     images = [*differing(), np.ones((7, 8, 2))]
     with pytest.raises(ArgumentError, match=r"does not divide.*\n.*\n.*7 rows and 8 columns"):
