@@ -43,6 +43,7 @@ def page() -> str:
     lines += [*function("petabatch.in_memory.run", in_memory.run), *kind("Result", in_memory.Result)]
     lines += ["## Simulator", "", *kind("Simulator", petabatch.Simulator)]
     lines += [*kind("Part", Part), *kind("Saved", Saved)]
+    lines += [*kind("Driver", petabatch.Driver), *kind("Hook", petabatch.Hook)]
     lines += ["## Results", "", *function("petabatch.open", petabatch.open)]
     lines += [*kind("Results", Results), *kind("Series", Series), *kind("ShownImage", ShownImage)]
     lines += [

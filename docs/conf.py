@@ -33,41 +33,28 @@ html_show_sphinx = False
 html_use_index = False
 
 CONTENTS = {
-    "Start": ["docs/tutorial", "docs/concepts", "demos/README", "docs/troubleshooting", "docs/glossary"],
-    "Guides": [
-        f"docs/{name}"
-        for name in (
-            "inputs",
-            "datasets",
-            "learning",
-            "plots",
-            "gallery",
-            "tutorial-python",
-            "python",
-            "simulator",
-            "experiments",
-            "encoding",
-            "until",
-            "interruptions",
-            "ranks",
-            "scaling",
-            "gpu",
-            "equations",
-            "spikes",
-            "extending",
-            "security",
-        )
+    "Start": [
+        "docs/tutorial",
+        "docs/tutorial-python",
+        "docs/concepts",
+        "demos/README",
+        "docs/troubleshooting",
     ],
-    "Coming from": [
-        "docs/coming-from-brian2",
+    "Sparse coding": [f"docs/{name}" for name in ("inputs", "datasets", "learning", "encoding", "until")],
+    "Neurons, oscillators, rates": ["docs/equations", "docs/spikes"],
+    "Experiments": [f"docs/{name}" for name in ("experiments", "simulator", "python", "plots", "gallery")],
+    "Moving from": [
         "docs/coming-from-petavision",
         "docs/petavision-classes",
+        "docs/coming-from-brian2",
         "docs/coming-from-lca-pytorch",
     ],
-    "Reference": ["docs/params", "docs/api", "docs/file-format"],
+    "Clusters, GPUs": [f"docs/{name}" for name in ("ranks", "scaling", "gpu", "interruptions")],
+    "Reference": [f"docs/{name}" for name in ("params", "api", "file-format", "glossary", "security")],
     "Development": [
-        "CONTRIBUTING",
         "docs/architecture",
+        "docs/extending",
+        "CONTRIBUTING",
         "benchmarks/README",
         "benchmarks/RESULTS",
         "tests/petavision/README",

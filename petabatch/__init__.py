@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from petabatch import weights as weights
     from petabatch.coding import encode as encode
     from petabatch.coding.stream import encode_stream as encode_stream
+    from petabatch.engine.driver import Driver as Driver
+    from petabatch.engine.driver import Hook as Hook
     from petabatch.network.sparse_coding import sparse_coding as sparse_coding
     from petabatch.params import read as load
     from petabatch.results import open as open
@@ -41,6 +43,8 @@ if TYPE_CHECKING:
 
 _PLACES = {
     "Checkpoint": ("petabatch.spec.network", "Checkpoint"),
+    "Driver": ("petabatch.engine.driver", "Driver"),
+    "Hook": ("petabatch.engine.driver", "Hook"),
     "Network": ("petabatch.spec.network", "Network"),
     "Output": ("petabatch.spec.network", "Output"),
     "Run": ("petabatch.spec.network", "Run"),
@@ -68,6 +72,8 @@ _MODULES = (
 )
 __all__ = [
     "Checkpoint",
+    "Driver",
+    "Hook",
     "Network",
     "Output",
     "Run",

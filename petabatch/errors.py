@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from petabatch.synonyms import EXPLAINED, SYNONYMS
+
 _CONTROL = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f]|[\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069]|[\ud800-\udfff]"
 )
@@ -178,7 +180,7 @@ class PointsFailed(PetabatchError):
 
 
 class StoppedEarly(PetabatchError):
-    """The run was stopped early by a signal or a time limit; it can be resumed from its checkpoint."""
+    """A signal or a time limit stopped a run early; one on disk can be resumed from its checkpoint."""
 
     exit_code = 3
 
@@ -190,7 +192,7 @@ class StoppedEarly(PetabatchError):
 def nearest(name: str, choices: Iterable[str]) -> str | None:
     """Return the choice most similar to `name`, None if no choice is similar."""
     known = {choice.lower(): choice for choice in choices}
-    alike = 0.5 if len(name) <= 3 else 0.55  # of short names, one letter is much
+    alike = 0.5 if len(name) <= 3 else 0.65  # of short names, one letter is much
     found = difflib.get_close_matches(name.lower(), known, n=1, cutoff=alike)
     return known[found[0]] if found else None
 
@@ -201,8 +203,15 @@ def with_article(noun: str) -> str:
 
 
 def did_you_mean(name: str, choices: Iterable[str]) -> str:
-    """Return "did you mean ...?" with the most similar choice, or an empty string."""
-    near = nearest(name, choices)
+    """Return "did you mean ...?" with a choice of this meaning, or the most similar one, or an empty string.
+
+    Where a term of other programs has no counterpart, what there is instead.
+    """
+    known, term = list(choices), name.lower()
+    for choice, instead in EXPLAINED.get(term, {}).items():
+        if choice in known:
+            return instead
+    near = next((one for one in SYNONYMS.get(term, ()) if one in known), None) or nearest(name, known)
     return f"did you mean {near}?" if near else ""
 
 

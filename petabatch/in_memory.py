@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 
 from petabatch.arguments import checked, whole_number
+from petabatch.engine.stopping import Stop
 from petabatch.errors import ArgumentError
 from petabatch.one_batch import points_named
 from petabatch.params import given
@@ -106,6 +107,8 @@ def run(
         If it is no network, or a step of `at` is outside of the run.
     NonFiniteError
         If a number becomes NaN or infinite, in a point of a sweep, too: `petabatch.sweep` yields the others.
+    StoppedEarly
+        When `run.wall_limit` is reached.
 
     Examples
     --------
@@ -128,14 +131,15 @@ def run(
                 "start", "this state is that of the end of the run", start, f"a step before {last}"
             )
         sim._live.undo = None  # after an error there is no result
+        stop, again = Stop(sim.network.run), "nothing of a run in memory is kept: raise run.wall_limit"
         for step in sorted({*wanted, last}):
             with points_named(sim.network, "petabatch.sweep yields points in memory, those that fail, too"):
-                sim.run(step, quiet=quiet)
+                sim._run(step, stop, again, quiet)
             if step in wanted:
                 states[step] = _snapshot(sim.save())
         end = sim.save()
         live = sim._live
-        return Result(live.describe("done"), live.recorded(), live.began, states, wanted, end)
+        return Result(live.describe(sim.times, "done"), live.recorded(), live.began, states, wanted, end)
 
 
 def _snapshot(saved: Saved) -> dict[str, np.ndarray]:

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
 
 from petabatch.bars import Bar, bar
+from petabatch.clock import Clock
 from petabatch.logs import PATIENCE, log
 
 if TYPE_CHECKING:
@@ -57,8 +58,9 @@ class Progress:
         kernels: Callable[[], float] = lambda: 0.0,
     ) -> None:
         """`kernels` returns the seconds of loading and compiling kernels so far, which rates leave out."""
-        self.first, self.length, self.display, self.slices, self.quiet = first, length, display, slices, quiet
-        self.last_display = first // display
+        self.first, self.length, self.slices, self.quiet = first, length, slices, quiet
+        self.times = Clock(display)
+        self.last_display = self.times.complete(first)
         self._clock, self._kernels, self._before = clock, kernels, (clock(), kernels())
         self._rate = Rate(first, clock() - kernels())
         self._bar: Bar | None = None
@@ -89,8 +91,8 @@ class Progress:
             parts += [f"{clock_text((self.length - step) / rate)} left"]
         text = "  ".join(parts)
         self._show(step, text)
-        if step // self.display > self.last_display or step == self.length:
-            self.last_display = step // self.display
+        if self.times.complete(step) > self.last_display or step == self.length:
+            self.last_display = self.times.complete(step)
             now = time.monotonic()
             pause = min(max(_SHORTEST, (now - self._began) / 100), _LONGEST)
             if now - self._logged >= pause or step == self.length:
@@ -105,10 +107,10 @@ class Progress:
 
     def _show(self, step: int, text: str) -> None:
         if self._bar is not None:
-            self._bar.show(step, self._displays(-(-step // self.display)), text)
+            self._bar.show(step, self._displays(self.times.begun(step)), text)
 
     def _displays(self, done: int) -> str:
-        return f"{'display' if self.display > 1 else 'step'} {done} of {-(-self.length // self.display)}"
+        return f"{'display' if self.times.display > 1 else 'step'} {done} of {self.times.begun(self.length)}"
 
 
 def duration_and_rate(seconds: float, kernels: float, slice_steps: int) -> str:

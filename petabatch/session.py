@@ -10,6 +10,7 @@ from contextlib import closing, contextmanager
 
 import numpy as np
 
+from petabatch.clock import fires
 from petabatch.engine.driver import At, Hook, always, drive
 from petabatch.engine.engine import WAITING, Engine
 from petabatch.engine.evaluation import Evaluation
@@ -17,7 +18,8 @@ from petabatch.engine.events import events_of_all
 from petabatch.engine.failed_points import FailedPoints, forget
 from petabatch.engine.failure import Failure
 from petabatch.engine.images import files_shown
-from petabatch.errors import NonFiniteError, StoppedEarly
+from petabatch.engine.stopping import Stop, Stops, stopped_early
+from petabatch.errors import NonFiniteError
 from petabatch.logs import log
 from petabatch.network.slices import coordinates
 from petabatch.network.until import GAP
@@ -77,7 +79,7 @@ class RunSession:
     def run(self, quiet: bool, flag: StopFlag) -> None:
         """Run to the end; raise StoppedEarly, with a checkpoint written, on a signal or a time limit."""
         engine, network = self.engine, self.loaded.network
-        first = engine.step
+        first, self._stop = engine.step, Stop(network.run, flag, self.started)
         with (
             closing(self),
             Watch(self.comm, seconds(network.run.stuck_after)) as watch,  # before anything is compiled
@@ -100,7 +102,7 @@ class RunSession:
                 engine.state.hi - 1,
             )
             log.info("%s in %s", f"resumed at step {first}" if first else "started", self.directory.path)
-            for _ in drive(engine, *self._hooks(flag, progress), watch=watch):
+            for _ in drive(engine, *self._hooks(progress), watch=watch):
                 pass
             self._finish("done")
             self._report_convergence()
@@ -194,35 +196,28 @@ class RunSession:
             record["rank_times"] = {n: [round(one.get(n, 0.0), 3) for one in self._rank_times] for n in now}
         return record
 
-    def _hooks(self, flag: StopFlag, progress: Progress) -> Iterator[Hook]:
+    def _hooks(self, progress: Progress) -> Iterator[Hook]:
         """Yield what is done at sync events; all are collective. After the last step, `_finish` is."""
         plan = self.engine.plan
 
         def report(step: int) -> None:
             progress.update(step, self._latest("total"), self._latest("fraction"))
 
-        def stops(step: int) -> bool:
-            asked = flag.received or self._out_of_time()
-            return step < plan.length and bool(self.comm.any(asked))
-
-        def stop(step: int) -> None:
+        def leave(step: int) -> None:
             self._finish("stopped")
-            raise StoppedEarly(
-                f"stopped at step {step} of {plan.length}\n"
-                f"    hint:     petabatch resume {self.directory.path}",
-                self.comm.rank,
-            )
+            again = f"petabatch resume {self.directory.path}"
+            raise stopped_early(f"at step {step} of {plan.length}", again, self.comm.rank)
 
         def saves(step: int) -> bool:
-            return step < plan.length and plan.checkpoint > 0 and step % plan.checkpoint == 0
+            return step < plan.length and fires(plan.checkpoint, step)
 
         def flushes(step: int) -> bool:
-            return saves(step) or (step < plan.length and step % plan.flush == 0)
+            return saves(step) or (step < plan.length and fires(plan.flush, step))
 
         if self.evaluation is not None:
             yield self.evaluation
         yield At(always, report)
-        yield At(stops, stop)
+        yield Stops(lambda: self.comm.any(self._out_of_time()), plan.length, leave)
         yield At(flushes, lambda step: self._flush("running"))
         yield At(saves, lambda step: self.checkpoint())
 
@@ -249,8 +244,8 @@ class RunSession:
             log.info("run.until: %d of %d displays came to a gap of %g", certified, shown, self._tolerance)
 
     def _out_of_time(self) -> bool:
-        limit = self.loaded.network.run.wall_limit
-        return limit is not None and time.monotonic() - self.started > seconds(limit)
+        """Return whether this process is to stop."""
+        return self._stop()
 
     def _report_waiting(self) -> None:
         """Log how long lanes waited for images, if any were read ahead."""

@@ -26,6 +26,7 @@ from petabatch.engine.evaluation import Evaluation
 from petabatch.engine.failed_points import FailedPoints
 from petabatch.engine.gpu.choose import require
 from petabatch.engine.images import log_notes
+from petabatch.engine.stopping import ANSWERS
 from petabatch.errors import (
     AlreadyDone,
     InputError,
@@ -60,8 +61,6 @@ from petabatch.storage.shared import assert_shared
 from petabatch.waves.choose import experiment
 from petabatch.waves.run import resume as resume_waves
 from petabatch.waves.run import run as run_waves
-
-_STOPPING = "stopping with a checkpoint"
 
 
 @checked("network")
@@ -259,7 +258,7 @@ def _run(
         initialise(engine, loaded)
         assert_shared(comm, out.absolute().parent)
         files = of_hosts(comm, loaded.network)
-    with Claim(comm.rank) as claim, watch(_STOPPING if comm.rank == 0 and not quiet else "") as flag:
+    with Claim(comm.rank) as claim, watch(ANSWERS["run"] if comm.rank == 0 and not quiet else "") as flag:
         comm.barrier()  # all ranks heed signals before there is a run directory
         made = new_directory(loaded, out, force, files, claim) if comm.rank == 0 else None
         directory: RunDirectory = comm.broadcast(made)
@@ -302,7 +301,7 @@ def _resume(
         done = f"this run is already done: it has reached step {engine.step}"
         problem = Problem("", done, found=failed.told, hint=hint)
         raise AlreadyDone(problem.render(str(directory.path)))
-    with watch(_STOPPING if comm.rank == 0 and not quiet else "") as flag:
+    with watch(ANSWERS["run"] if comm.rank == 0 and not quiet else "") as flag:
         session = RunSession(directory, loaded, engine, comm, claim, evaluation, failed)
         if comm.rank == 0:
             directory.clean()

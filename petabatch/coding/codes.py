@@ -115,6 +115,12 @@ class Codes:
             found = level | found
         return found
 
+    def to_sparse(self) -> Any:
+        """Return a `scipy.sparse.csr_array` `[image, unit]`, units by row, column and feature."""
+        from scipy.sparse import csr_array  # takes long to import
+
+        return csr_array(as_numpy("codes", self.activity).reshape(len(self), -1))
+
     def to_pandas(self) -> Any:
         """Return a row for each image, by its name: active units, relative gap, steps.
 

@@ -67,7 +67,9 @@ def _of_rows(value: Any) -> list[np.ndarray]:
     rows = as_numpy("matrix", value, _EDGES)
     if rows.ndim != 2 or rows.shape[1] not in (2, 3, 4):
         found = Described(f"{rows.dtype} {list(rows.shape)}")
-        raise ArgumentError("matrix", "this is neither a matrix of SciPy nor a list of edges", found, _EDGES)
+        hint = "of a dense matrix [pre, post], scipy.sparse.coo_array(...)" if rows.ndim == 2 else ""
+        what = "this is neither a matrix of SciPy nor a list of edges"
+        raise ArgumentError("matrix", what, found, _EDGES, hint)
     return list(rows.T)
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import model_validator
 from pydantic_core import PydanticCustomError
 
+from petabatch.clock import Clock
 from petabatch.connections.coordinates import Coordinates, Matrix, given_coordinates, read_coordinates
 from petabatch.connections.wirings import MOST_PAIRS, Profile, Rule, distances, farthest, in_order
 from petabatch.errors import InputError
@@ -72,6 +73,11 @@ class Sparse(Connection):
     init: Annotated[Initial, OneOf(Initial)] | None = None
     """Initialisation of the weights, an array `[1, 1, 1, 1, 1, synapses]`; by default those of the file
     or matrix."""
+
+    def doubts(self, dt: float, batch: int) -> Iterator[str]:
+        """Yield a note on delays that are rounded to none."""
+        if isinstance(self.delays, float) and 0 < self.delays < dt / 2:
+            yield f"`delays` of {self.delays:g} are less than half a step of run.dt, {dt:g}: there are none"
 
     @model_validator(mode="after")
     def _one_origin(self) -> Sparse:
@@ -287,7 +293,7 @@ class Sparse(Connection):
             drawn = self.delays.weights((len(pre),), rng)
         elif self.delays is not None:
             fixed = self.delays
-        found = np.empty(len(pre), np.int32)
+        found, clock = np.empty(len(pre), np.int32), Clock(dt=dt)
         for first in range(0, len(pre), _BLOCK):
             some = slice(first, first + _BLOCK)
             time = np.zeros(len(pre[some])) if late is None else late[some]
@@ -295,7 +301,7 @@ class Sparse(Connection):
             with np.errstate(over="ignore"):
                 if self.speed is not None:
                     time = time + distances(ends, pre[some], post[some], self.periodic) / self.speed
-                found[some] = np.minimum(np.floor(time / dt + 0.5), LONGEST + 1)
+                found[some] = np.minimum(np.floor(clock.steps(time) + 0.5), LONGEST + 1)
         return found
 
     @property
@@ -330,4 +336,4 @@ class Sparse(Connection):
 
 def _steps(time: float, dt: float) -> int:
     """Return how many steps a time is, rounded to the nearest; more than `LONGEST` are too many."""
-    return int(min(np.floor(time / dt + 0.5), LONGEST + 1))
+    return int(min(np.floor(Clock(dt=dt).steps(time) + 0.5), LONGEST + 1))

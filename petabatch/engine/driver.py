@@ -11,13 +11,14 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import nullcontext
 from typing import Protocol
 
+from petabatch.clock import fires
 from petabatch.engine.engine import Engine
 from petabatch.parallel.blocking_io import BlockingIO
 from petabatch.parallel.watchdog import Watch, Worker
 
 
 class Driven(Worker, Protocol):
-    """What is advanced, and watched meanwhile: an engine, or some slices in a slot of one."""
+    """What is advanced, and watched meanwhile: a network in memory, an engine, or slices in a slot of one."""
 
     @property
     def step(self) -> int:
@@ -31,7 +32,10 @@ class Driven(Worker, Protocol):
 
 
 class Hook(ABC):
-    """What is done at the end of some steps, such as a checkpoint; hooks are called in their order."""
+    """What is done at the end of some steps, such as a checkpoint; derive yours from it.
+
+    The hooks of a driver are called in their order. Examples are those of `Driver`.
+    """
 
     @property
     def progress(self) -> int:
@@ -73,11 +77,46 @@ def always(step: int) -> bool:
 
 def flush(engine: Engine) -> At:
     """Return the hook that drops what an engine has recorded, at each flush."""
-    return At(lambda step: step % engine.plan.flush == 0, lambda step: engine.flushed())
+    return At(lambda step: fires(engine.plan.flush, step), lambda step: engine.flushed())
 
 
 class Driver:
-    """Advances an engine, or what is like one, from sync event to sync event; what hang detection watches."""
+    """Advances a network from sync event to sync event, and calls hooks there: a loop of your own.
+
+    A sync event is the end of a step at which all slices have made the same steps; hooks may ask for more of
+    them, which changes no bit.
+
+    Parameters
+    ----------
+    driven
+        What is advanced, such as `Simulator.engine`.
+    hooks
+        What is done at the end of steps, in their order.
+
+    Raises
+    ------
+    NonFiniteError, InputError
+        While it advances, as what is advanced does.
+
+    Examples
+    --------
+    >>> class Active(petabatch.Hook):
+    ...     def __init__(self, sim):
+    ...         self.sim, self.found = sim, {}
+    ...     def next(self, step):
+    ...         return step - step % 100 + 100
+    ...     def due(self, step):
+    ...         return step % 100 == 0
+    ...     def at(self, step):
+    ...         self.found[step] = np.count_nonzero(self.sim["V1"]["A"][...])
+    >>> with petabatch.Simulator("params/natural_images.toml") as sim:
+    ...     active = Active(sim)
+    ...     for step in petabatch.Driver(sim.engine, active).advance(300):
+    ...         if step >= 200:
+    ...             break
+    >>> list(active.found)
+    [100, 200]
+    """
 
     def __init__(self, driven: Driven, *hooks: Hook) -> None:
         self._driven, self._hooks = driven, hooks
@@ -98,10 +137,11 @@ class Driver:
         return self._driven.warming_up
 
     def advance(self, until: int) -> Iterator[int]:
-        """Make the steps up to `until`, yielding the number of steps made after each sync event.
+        """Make the steps up to step `until`, yielding the number of steps made after each sync event.
 
-        Threads and files are the caller's: for an engine, within `Engine.running`.
+        The hooks that are due have been called then. A loop that is left makes no further steps.
         """
+        # Threads and files are the caller's: an `Engine` is advanced within its `running`.
         driven, hooks = self._driven, self._hooks
         while (step := driven.step) < until:
             stop = min(until, driven.next_sync())

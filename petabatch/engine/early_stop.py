@@ -7,6 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
+from petabatch.clock import Clock
 from petabatch.network.until import GAP, STEPS, next_look
 from petabatch.spec.network import Run, Until
 from petabatch.variable import Array
@@ -36,23 +37,23 @@ class NeverStop:
 class EarlyStop:
     """Early stopping of one slice; its state is the arrays of `network.until.variables`, each `[1]`."""
 
-    def __init__(self, until: Until, display: int, arrays: Mapping[str, Array]) -> None:
-        self.until, self.display = until, display
+    def __init__(self, until: Until, clock: Clock, arrays: Mapping[str, Array]) -> None:
+        self.until, self.clock = until, clock
         self.steps, self.gap = arrays[STEPS], arrays[GAP]
 
     def rests(self, step: int) -> bool:
         """Return whether the slice is stopped in `step`; the first step of a display resets it."""
-        if (step - 1) % self.display == 0:
+        if self.clock.begins(step):
             self.steps[...], self.gap[...] = 0, np.inf
         return bool(self.gap[0] <= self.until.gap)
 
     def advanced(self, first: int, last: int, gap: Callable[[], Array] | None) -> None:
         """Count steps first+1 .. last, and look at the gap where that is due and the stepper has not."""
         self.steps += last - first
-        if gap is not None and last == next_look(self.until, self.display, last - 1):
+        if gap is not None and last == next_look(self.until, self.clock, last - 1):
             self.gap[...] = float(gap().item())
 
 
 def early_stop(run: Run, arrays: Mapping[str, Array]) -> Stopping:
     """Return the early stopping that a run asks for."""
-    return NeverStop() if run.until is None else EarlyStop(run.until, run.display, arrays)
+    return NeverStop() if run.until is None else EarlyStop(run.until, run.clock, arrays)

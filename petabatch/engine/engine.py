@@ -18,6 +18,7 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from petabatch.arguments import whole_number
+from petabatch.clock import next_fire
 from petabatch.engine.backend import Backend, Host
 from petabatch.engine.dispatch import Dispatch
 from petabatch.engine.failure import Failure
@@ -307,7 +308,8 @@ class Engine:
         self._open_recorder()
 
     def _open_recorder(self, initial: bool = False) -> None:
-        last = self.step + self.plan.flush - self.step % self.plan.flush
+        last = next_fire(self.plan.flush, self.step)
+        assert last is not None
         self.recorder.open(self.step, min(last, self.plan.length), initial)
 
     def record_shared(self, first: int, last: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from petabatch.clock import fires
 from petabatch.engine.assembly import beside
 from petabatch.engine.driver import Hook, drive
 from petabatch.engine.engine import Engine
@@ -36,8 +37,7 @@ class Evaluation(Hook):
 
     def due(self, step: int) -> bool:
         """Return whether weights are evaluated at the end of `step`."""
-        period = self._engine.plan.evaluation
-        return period > 0 and step % period == 0
+        return fires(self._engine.plan.evaluation, step)
 
     def at(self, step: int) -> None:
         """Evaluate the weights at the end of `step`, and record the results.

@@ -17,12 +17,13 @@ from queue import Empty, SimpleQueue
 
 import numpy as np
 
-from petabatch.engine.driver import At, Driver
+from petabatch.engine.driver import Driver
 from petabatch.engine.engine import Engine
 from petabatch.engine.failure import OF_A_SLICE, Failure
 from petabatch.engine.group import Group
 from petabatch.engine.recorder import Record
 from petabatch.engine.start import Start
+from petabatch.engine.stopping import Stopped, Stops
 
 WAITING = "waiting for slices"
 """Activity of a slot that has none."""
@@ -43,10 +44,6 @@ class Made:
     """What was recorded of them, `[n, slices, ...]`, and of what all share; nothing where one raised."""
     failures: Sequence[Failure | None]
     """Why each failed."""
-
-
-class Stopped(Exception):
-    """Slices under way were left because the run is to stop."""
 
 
 class _Turn:
@@ -253,16 +250,15 @@ class Pool:
         for one in columns:
             one.values[...] = 0
 
-        def stop(step: int) -> None:
-            if self._stops(slot):
-                raise Stopped
+        def leave(step: int) -> None:
+            raise Stopped
 
+        stops = Stops(lambda: self._stops(slot), plan.length, leave)
         with engine.backend.holding(group.lanes):
             group.record(0)
-            stop(0)
-            for _ in Driver(_Turn(group, self), At(lambda step: step < plan.length, stop)).advance(
-                plan.length
-            ):
+            if stops.due(0):
+                stops.at(0)
+            for _ in Driver(_Turn(group, self), stops).advance(plan.length):
                 pass
         engine.recorder.close()
         mine = [Record(one.stream, one.steps, one.values.copy()) for one in columns]

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from petabatch.clock import Clock
 from petabatch.network.recordings import Recording
 from petabatch.variable import Stream
 
@@ -149,7 +150,11 @@ class Recorder:
         if not len(each):
             return []
         at = steps[each].astype(np.int64)
-        values = {"time": at * np.asarray(self._dt)[slices[each]], "unit": units[each], "slice": slices[each]}
+        values = {
+            "time": Clock(dt=np.asarray(self._dt)[slices[each]]).time(at),
+            "unit": units[each],
+            "slice": slices[each],
+        }
         return [Record(one, at, values[one.leaf].astype(one.dtype)) for one in recording.streams]
 
     def close(self) -> None:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from petabatch.clock import firing
 from petabatch.engine.recorder import Events, Recorder
 from petabatch.network.operations import Copy, LazyUpdate, Source, Update, When
 from petabatch.network.plan import Plan
@@ -138,15 +139,15 @@ class StepRecords:
         From `arrays` of each slice, and its lists of active units by layer.
         """
         for index, one in self.recordings.items():
-            due = first + 1 + (one.offset - first - 1) % one.period
-            if due > last:
+            due = firing(one.period, first, last, one.offset)
+            if not due:
                 continue
             if index in self.listed:
-                steps = np.arange(due, last + 1, one.period)
+                steps = np.arange(due.start, due.stop, due.step)
                 for lane, active in zip(lanes, lists, strict=True):
                     recorder.add(index, lane, Events(*active[self.listed[index]].in_steps(steps)))
                 continue
-            steps, key = np.arange(due, last + 1, one.period), _key(one)
+            steps, key = np.arange(due.start, due.stop, due.step), _key(one)
             places = steps % self.steps
             if one.stream.events:
                 for lane, kept in zip(lanes, arrays, strict=True):

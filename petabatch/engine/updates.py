@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from petabatch.clock import fires
 from petabatch.engine.agreement import agreeing
 from petabatch.engine.features import Features
 from petabatch.engine.finite import changed_by_updates
@@ -67,7 +68,7 @@ class Updates:
                         step, changed_by_updates(name, self.state.arrays, self.plan.variables)
                     )
         for group in due.values():
-            if self.run.verify and (group[0].update(step) + 1) % self.run.verify == 0:
+            if self.run.verify and fires(self.run.verify, group[0].update(step) + 1):
                 self._verify(group)
         self.state.refresh()
 

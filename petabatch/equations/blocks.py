@@ -184,6 +184,8 @@ def _head(line: _Line) -> _Head:
         hint = "derivatives are written dv/dt"
     elif re.search(r"\bd\w+\s*/\s*dt\s*=", line.text):
         hint = "on the left is dv/dt alone: divide the right side by its factor"
+    elif found := re.fullmatch(r"\s*([A-Za-z]\w*)\s*:.*", line.text):  # as Brian2 declares a number
+        hint = f"numbers are given in `parameters`, inputs in `currents`: {found[1]} needs no line here"
     raise EquationError(
         "this is not an equation", line.place, line.text.strip(), "dv/dt = ... or w = ...", hint
     )

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from petabatch.clock import Clock
 from petabatch.equations.arrays import SCALARS
 from petabatch.equations.blocks import Equations, Statement
 from petabatch.equations.build import RESTING, Builder, Line, shown
@@ -83,7 +84,7 @@ class Step:
         `values` are those of the parameters. A refractory time is that many steps, rounded down but for a
         thousandth of a step.
         """
-        found = {**values, "dt": dt, STEPS: float(int((refractory + 1e-3 * dt) / dt))}
+        found = {**values, "dt": dt, STEPS: float(int(Clock(dt=dt).steps(refractory + 1e-3 * dt)))}
         for prepared in self.prepared:
             found |= prepared(values, dt)
         return {name: float(value) for name, value in found.items() if name in self.names}

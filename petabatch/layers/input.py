@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated, ClassVar, Literal
 
+from petabatch.clock import Clock, last_fire, next_fire
 from petabatch.spec.model import OneOf
 from petabatch.spec.parts import DISPLAY, ImageLayer, Layer, Source, StepContext
-from petabatch.spec.schedule import Schedule, next_fire
+from petabatch.spec.schedule import Schedule
 from petabatch.variable import Array
 
 
@@ -39,13 +40,14 @@ class Input(Layer):
         """Return the index of the item to load before `step`, None if the present one stays."""
         if step == 0:
             return 0
-        since = step - 1 - self.offset
-        return max(0, since // self.every.steps(display)) if self.due(step, display) else None
+        if not self.due(step, display):
+            return None
+        return max(0, Clock(self.every.steps(display)).item(step - self.offset))
 
     def shown(self, step: int, display: int) -> int:
         """Return the index of the item displayed at the end of `step`."""
         period = self.every.steps(display)
-        last = step - (step - 1 - self.offset) % period if period else 0
+        last = last_fire(period, step, 1 + self.offset) if period else 0
         return (self.item(last, display) or 0) if last > 0 else 0
 
     def next_change(self, step: int, display: int) -> int | None:

@@ -12,6 +12,7 @@ import numpy as np
 from pydantic import Field, ValidationError, ValidationInfo, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
+from petabatch.clock import Clock
 from petabatch.equations.arrays import evaluate
 from petabatch.equations.blocks import read_statements
 from petabatch.equations.divergence import hint, overflows
@@ -281,7 +282,7 @@ class Neurons(Layer):
         step, xp = self.step, ctx.xp
         values: dict[str, Any] = {**step.numbers(self._values, ctx.dt, self.refractory or 0.0), **state}
         values |= dict(zip(self._inputs_of(step), drive, strict=True))
-        values |= {"A": previous, "t": np.float64((ctx.step - 1) * ctx.dt)}
+        values |= {"A": previous, "t": np.float64(ctx.clock.t(ctx.step))}
         for name in self.draws:
             noise = np.stack([drawn(self, ctx, name, number) for number in ctx.slices])
             values[name] = xp.asarray(noise.astype(activity.dtype))
@@ -303,7 +304,7 @@ class Neurons(Layer):
         spiked = activity != 0
         if self.reset is None or not spiked.any():
             return {}
-        values: dict[str, Any] = {**self._values, **state, "t": (step - 1) * dt, "dt": dt}
+        values: dict[str, Any] = {**self._values, **state, "t": Clock(dt=dt).t(step), "dt": dt}
         known = (*self.step.system.variables, *self.parameters, "t", "dt")
         found = dict[str, np.ndarray]()
         with np.errstate(all="ignore"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -170,6 +170,11 @@ class Poisson(Layer):
         row = RowFunction(row_function(self.generated), form, tuple(self._numbers.values()), ())
         return CompiledRule("poisson", {"rate": 0.0}, row=row)
 
+    def doubts(self, dt: float, batch: int) -> Iterator[str]:
+        """Yield a note on a rate of more than one spike a step, such as one in Hz where dt is in ms."""
+        if isinstance(self.rate, float) and (spikes := self.rate * dt) > 1:
+            yield f"a unit has {spikes:.3g} spikes a step; `rate` is per unit of time of run.dt, {dt:g}"
+
     def update(
         self,
         ctx: StepContext,
@@ -184,7 +189,7 @@ class Poisson(Layer):
         if expression is not None:
             added, values = (
                 0.0,
-                {**self._numbers, **state, "t": np.float64((ctx.step - 1) * ctx.dt), "dt": ctx.dt},
+                {**self._numbers, **state, "t": np.float64(ctx.clock.t(ctx.step)), "dt": ctx.dt},
             )
             with np.errstate(all="ignore"):
                 rate = evaluate(expression, values, xp, activity.dtype) + rate

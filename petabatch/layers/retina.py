@@ -122,7 +122,7 @@ class Retina(Layer):
         activity: Array,
     ) -> None:
         """Make one step of whole arrays."""
-        xp, t = ctx.xp, ctx.step * ctx.dt
+        xp, t = ctx.xp, ctx.clock.time(ctx.step)
         base = min(1.0, self.background * ctx.dt / 1000)
         chance = base + self._burst(t) * min(1.0, self.rate * ctx.dt / 1000) * drive[0]
         if not self.spikes:

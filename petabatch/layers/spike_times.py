@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from io import TextIOWrapper
 from itertools import pairwise
@@ -15,6 +15,7 @@ import numpy as np
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
+from petabatch.clock import Clock
 from petabatch.errors import InputError, did_you_mean
 from petabatch.kernels.spike_times import EARLY
 from petabatch.regular_files import open_regular, reason, regular
@@ -93,10 +94,14 @@ class SpikeTimes(Layer):
         own = self._rows.shape[1] == len(_NAMES)
         return _trains(self._source).get(number if own else 0, _NONE)
 
-    def without_slice(self, batch: int) -> int:
-        """Return how many spikes are those of slices that a batch does not have."""
+    def doubts(self, dt: float, batch: int) -> Iterator[str]:
+        """Yield how many spikes are those of slices that a batch does not have."""
         rows = self._rows
-        return int((rows[:, 2] >= batch).sum()) if rows.shape[1] == len(_NAMES) else 0
+        count = int((rows[:, 2] >= batch).sum()) if rows.shape[1] == len(_NAMES) else 0
+        if count:
+            which = "of the only slice, 0" if batch == 1 else f"of slices 0 to {batch - 1}"
+            are = "is" if count == 1 else "are"
+            yield f"{count:,} of its spikes {are} not {which}, and {are} left out"
 
     def update(
         self,
@@ -228,8 +233,8 @@ def _trains(source: _Source) -> dict[int, Train]:
 @lru_cache(maxsize=16)
 def _in_steps(source: _Source, dt: float) -> dict[int, Train]:
     """Return the same with the number of steps before each spike, rounded, in place of its time."""
-    found = _trains(source).items()
-    return {number: Train(np.floor(one.times / dt + EARLY), one.units) for number, one in found}
+    found, clock = _trains(source).items(), Clock(dt=dt)
+    return {number: Train(np.floor(clock.steps(one.times) + EARLY), one.units) for number, one in found}
 
 
 def _wrong(message: str, got: str, expected: str, hint: str = "") -> PydanticCustomError:

@@ -55,7 +55,7 @@ def advice(
         _resets(plan),
         unneeded(graph, silence),
     ]
-    notes += [_of_no_slice(graph.network), _no_synapses(graph)]
+    notes += [_doubts(graph.network), _late(plan), _no_synapses(graph)]
     if files and all(one.key.startswith("inputs/") for one in plan.recordings):
         yield Advice("note", "nothing is recorded: neither [output] nor a probe asks for anything")
     for texts in (*notes, _recordings(plan), too_short(plan), _evaluation(plan), gpu_costs(plan)):
@@ -166,14 +166,28 @@ def _resets(plan: Plan) -> Iterator[str]:
             )
 
 
-def _of_no_slice(network: Network) -> Iterator[str]:
-    """Yield the layers with numbers of slices that there are not."""
-    batch = network.run.batch
-    for name, layer in network.layers.items():
-        if (count := layer.without_slice(batch)) > 0:
-            which = "of the only slice, 0" if batch == 1 else f"of slices 0 to {batch - 1}"
-            are = "is" if count == 1 else "are"
-            yield f"layers.{name}: {count:,} of its spikes {are} not {which}, and {are} left out"
+def _doubts(network: Network) -> Iterator[str]:
+    """Yield what types have to say of numbers that can hardly be meant; of slices that differ, the first."""
+    named: set[str] = set()
+    for among, own in _different(network):
+        for kind in ("layers", "connections"):
+            for name, part in getattr(own, kind).items():
+                for text in part.doubts(own.run.dt, network.run.batch):
+                    if f"{kind}.{name}" not in named:
+                        yield f"{kind}.{name}: {text}{among}"
+                named.add(f"{kind}.{name}")
+
+
+def _late(plan: Plan) -> Iterator[str]:
+    """Yield the connections whose delays are longer than the run."""
+    for name, synapses in plan.graph.synapses.items():
+        delays = synapses.first.delays
+        least = int(delays.min()) if delays is not None and len(delays) else 0
+        if least >= plan.length:
+            yield (
+                f"connections.{name}: nothing arrives: its synapses are delayed by at least {least:,} steps, "
+                f"and the run has {plan.length:,}"
+            )
 
 
 def _no_synapses(graph: Graph) -> Iterator[str]:
@@ -216,7 +230,7 @@ def _evaluation(plan: Plan) -> Iterator[str]:
     wanted = network.evaluate
     if wanted is None or not plan.evaluation:
         return
-    steps = wanted.displays * network.run.display
+    steps = network.run.clock.length(wanted.displays)
     if plan.evaluation <= plan.length and steps >= _DEAR * plan.evaluation:
         yield (
             f"{EVALUATE}: each evaluation takes {_length(steps, network)}, every "
@@ -226,6 +240,7 @@ def _evaluation(plan: Plan) -> Iterator[str]:
 
 def _length(steps: int, network: Network) -> str:
     """Return a number of steps in displays, if these are whole."""
-    count, rest = divmod(steps, network.run.display)
-    number, unit = (steps, "step") if rest or network.run.display == 1 else (count, "display")
+    clock = network.run.clock
+    displays = clock.ends(steps) and clock.display > 1
+    number, unit = (clock.complete(steps), "display") if displays else (steps, "step")
     return f"{number:,} {unit}{'' if number == 1 else 's'}"

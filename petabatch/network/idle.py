@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from petabatch.clock import next_fire
 from petabatch.network.graph import Graph
 from petabatch.network.plan import Plan
 from petabatch.network.silence import Silence
-from petabatch.spec.schedule import next_fire
 
 
 def without_effect(graph: Graph, silence: Silence) -> Iterator[str]:

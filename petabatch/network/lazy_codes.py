@@ -82,8 +82,9 @@ def _check(graph: Graph, name: str, rule: CompiledRule) -> None:
     }
     if run.kernel != "lazy":
         patches = [edge.plain_patches for edge in edges if edge.plain_patches is not None]
+        shown = run.clock.time(run.display)
         refused |= {
-            "images are shown too briefly for units to sleep": run.display * run.dt < LASTING * rule.tau,
+            "images are shown too briefly for units to sleep": shown < LASTING * rule.tau,
             "there is little to save in layers this small": sum(p.multiply_adds for p in patches) < LEAST,
             "its numbers change within displays": changes_within_displays(graph.network, name),
             "its patches are small": all(p.length < _SHORT for p in patches),

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from petabatch.clock import fired, next_fire
 from petabatch.errors import Problem
 from petabatch.network.evaluation import of_updates
 from petabatch.network.numbers import problem_of_values, with_value
 from petabatch.spec.network import Network
 from petabatch.spec.over_time import OverTime
-from petabatch.spec.schedule import next_fire
 
 
 def check_over_time(network: Network, problems: list[Problem]) -> None:
@@ -94,32 +94,32 @@ def _learns(network: Network, path: str) -> bool:
     return path.startswith("connections.") and path.split(".")[2:3] == ["learn"]
 
 
-def _clock(network: Network, path: str, course: OverTime) -> tuple[int, int]:
-    """Return the period of the clock of a table in steps, and the step after which its second time begins."""
+def _schedule(network: Network, path: str, course: OverTime) -> tuple[int, int]:
+    """Return the schedule at whose steps a time of a table ends: its period in steps, and its offset."""
     display = network.run.display
     if course.by == "update" or (course.by is None and _learns(network, path)):
         owner = network.connections[path.split(".")[1]].owner
         assert owner is not None
         assert owner.learn is not None
-        period = owner.learn.every.steps(display)
-        return period, next_fire(period, 0, owner.learn.offset) or 0
-    return (1, 1) if course.by == "step" else (display, display)
+        return owner.learn.every.steps(display), owner.learn.offset
+    return (1 if course.by == "step" else display), 0
 
 
 def _time(network: Network, path: str, course: OverTime, step: int) -> int:
     """Return the time at a step, from 1."""
     if course.by == "step of display":
-        return (step - 1) % network.run.display + 1
-    period, first = _clock(network, path, course)
-    return 1 if not period or step <= first else (step - first - 1) // period + 2
+        return network.run.clock.place(step)
+    period, offset = _schedule(network, path, course)
+    return 1 + fired(period, step - 1, offset)
 
 
 def _step(network: Network, path: str, course: OverTime, time: int) -> int:
     """Return the first step of a time."""
     if course.by == "step of display":
         return time
-    period, first = _clock(network, path, course)
-    return 1 if time == 1 else first + (time - 2) * period + 1
+    period, offset = _schedule(network, path, course)
+    first = next_fire(period, 0, offset)
+    return 1 if time == 1 or first is None else first + (time - 2) * period + 1
 
 
 def _next(network: Network, path: str, course: OverTime, step: int) -> int | None:
@@ -129,6 +129,6 @@ def _next(network: Network, path: str, course: OverTime, step: int) -> int | Non
         display = network.run.display
         begin = max(step, 1) - now
         return begin + (display + 1 if following is None or following > display else following)
-    if following is None or not _clock(network, path, course)[0]:  # it stands where weights never learn
+    if following is None or not _schedule(network, path, course)[0]:  # it stands where weights never learn
         return None
     return _step(network, path, course, following)

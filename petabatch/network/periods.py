@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from petabatch.clock import Clock
 from petabatch.network.graph import Graph
 from petabatch.network.method import Method
 from petabatch.network.recordings import Recording
@@ -41,7 +42,7 @@ def block_period(graph: Graph, most: int) -> int:
     """
     run = graph.network.run
     block = max(1, run.display // -(-run.display // most))
-    return block * max(1, most // run.display) if run.until is not None or not graph.shows else block
+    return block * max(1, run.clock.complete(most)) if run.until is not None or not graph.shows else block
 
 
 def judgement_period(graph: Graph, multiply_adds: int) -> int:
@@ -63,12 +64,13 @@ def beside_arrivals(graph: Graph) -> int:
     return UNIT_OPERATIONS * units + STEP_OPERATIONS
 
 
-def checkpoint_period(every: Every | None, display: int) -> int:
+def checkpoint_period(every: Every | None, clock: Clock) -> int:
     """Return the period of checkpoints in steps: by default at least 50 displays and 1000 steps."""
-    return every.steps(display) if every is not None else display * max(50, -(-1000 // display))
+    default = clock.length(max(50, clock.begun(1000)))
+    return every.steps(clock.display) if every is not None else default
 
 
-def flush_period(recordings: tuple[Recording, ...], display: int, seconds: int) -> int:
+def flush_period(recordings: tuple[Recording, ...], clock: Clock, seconds: int) -> int:
     """Return a period of ten displays, or what fits in memory; derived from the description alone.
 
     Of very short displays it is more, since each flush writes a file: as many as are made in `seconds`, a
@@ -78,5 +80,5 @@ def flush_period(recordings: tuple[Recording, ...], display: int, seconds: int) 
     for recording in recordings:
         per_step += recording.stream.nbytes / recording.period if recording.period else 0
     fits = int(FLUSH_BYTES / per_step) if per_step else FLUSH_BYTES
-    steps = min(fits, max(10 * display, min(seconds, checkpoint_period(None, display))))
-    return max(1, steps - steps % display if steps >= display else steps)
+    steps = min(fits, max(clock.length(10), min(seconds, checkpoint_period(None, clock))))
+    return max(1, clock.length(clock.complete(steps)) or steps)

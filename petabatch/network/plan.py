@@ -13,6 +13,7 @@ from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from petabatch.clock import fires, last_fire, next_fire
 from petabatch.kernels.cuda.device import Limits
 from petabatch.network import last_finite, lazy_codes, variants
 from petabatch.network.alike import changes, plain_numbers, renumbered
@@ -36,7 +37,6 @@ from petabatch.network.until import next_look
 from petabatch.network.weight_updates import UpdateSchedule, weight_updates_of
 from petabatch.spec.network import Network
 from petabatch.spec.parts import ImageLayer
-from petabatch.spec.schedule import next_fire
 from petabatch.variable import Variable
 
 RETRACED = 2**20
@@ -232,17 +232,17 @@ class Plan:
 
         These steps are the same in a run, a batch, waves, a pool and a `Simulator`, on any device and ranks.
         """
-        return step % self.judgement == 0 or step in self._ends
+        return fires(self.judgement, step) or step in self._ends
 
     def next_judgement(self, step: int) -> int:
         """Return the first step after `step` that is judged."""
-        return min(
-            [step - step % self.judgement + self.judgement, *(end for end in self._ends if end > step)]
-        )
+        following = next_fire(self.judgement, step)
+        assert following is not None
+        return min([following, *(end for end in self._ends if end > step)])
 
     def judged_before(self, step: int) -> int:
         """Return the last step before `step` that is judged; it may be 0, the start."""
-        return max([step - 1 - (step - 1) % self.judgement, *(end for end in self._ends if end < step)])
+        return max([last_fire(self.judgement, step - 1), *(end for end in self._ends if end < step)])
 
     @cached_property
     def _ends(self) -> tuple[int, ...]:
@@ -273,10 +273,10 @@ class Plan:
         `run.until`; not for the recordings numbered in `passed`, nor before the display ends if the stepper
         `looks_inside` its steps.
         """
-        display = self.graph.network.run.display
+        clock = self.graph.network.run.clock
         stops = [last]
         for layer in self.inputs.values():
-            change = layer.next_change(step + 1, display)
+            change = layer.next_change(step + 1, clock.display)
             if change is not None:
                 stops.append(change - 1)
         for update in self.weight_updates:
@@ -288,8 +288,8 @@ class Plan:
             if due is not None and index not in passed:
                 stops.append(due)
         if self.graph.network.run.until is not None:
-            ends = step - step % display + display
-            stops.append(ends if looks_inside else next_look(self.graph.network.run.until, display, step))
+            ends = clock.length(clock.complete(step) + 1)
+            stops.append(ends if looks_inside else next_look(self.graph.network.run.until, clock, step))
         change = next_change(self.graph.network, step + 1)
         if change is not None:
             stops.append(change - 1)
@@ -308,7 +308,7 @@ def schedule(graph: Graph, limits: Limits | None = None) -> Plan:
     if output.flush is not None:
         flush = output.flush.steps(run.display)
     else:
-        flush = flush_period(recordings, run.display, most)
+        flush = flush_period(recordings, run.clock, most)
     return Plan(
         graph,
         method,
@@ -316,7 +316,7 @@ def schedule(graph: Graph, limits: Limits | None = None) -> Plan:
         recordings,
         run.length,
         flush,
-        checkpoint_period(network.checkpoint.every, run.display),
+        checkpoint_period(network.checkpoint.every, run.clock),
         block_period(graph, most),
         judgement_period(graph, multiply_adds(graph)),
         network.evaluate.every.steps(run.display) if network.evaluate is not None else 0,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from petabatch.clock import fires, firing, next_fire
 from petabatch.network import evaluation, until
 from petabatch.network.graph import Graph
 from petabatch.spec.network import SPIKES, Network
-from petabatch.spec.schedule import fires, next_fire
 from petabatch.variable import Stream
 
 _COLUMNS = (
@@ -63,10 +63,7 @@ class Recording:
 
     def steps(self, first: int, last: int) -> list[int]:
         """Return the steps first .. last at whose end the stream is recorded."""
-        begin = max(first, 1)
-        regular = (
-            range(begin + (self.offset - begin) % self.period, last + 1, self.period) if self.period else ()
-        )
+        regular = firing(self.period, max(first, 1) - 1, last, self.offset)
         also = (step for step in self.also if first <= step <= last)
         return sorted({*regular, *also})
 

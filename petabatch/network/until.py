@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from petabatch.clock import Clock, next_fire
 from petabatch.errors import Problem
 from petabatch.network.checks import unknown
 from petabatch.spec.network import Network, Until
@@ -59,7 +60,7 @@ def certificates(network: Network) -> list[str]:
 
 def check_until(network: Network, problems: list[Problem]) -> None:
     """Check that there is one probe of the gap, and that images and weights are constant during a display."""
-    run = network.run
+    run, clock = network.run, network.run.clock
     if run.until is None:
         return
     candidates = certificates(network)
@@ -77,7 +78,7 @@ def check_until(network: Network, problems: list[Problem]) -> None:
     if NAME in network.probes:
         problems.append(Problem(f"probes.{NAME}", "this name is reserved for the results of `run.until`"))
     for name, layer in network.layers.items():
-        if layer.images is not None and (layer.every.steps(run.display) % run.display or layer.offset):
+        if layer.images is not None and (layer.offset or not clock.ends(layer.every.steps(run.display))):
             problems.append(
                 Problem(
                     f"layers.{name}.every",
@@ -88,7 +89,8 @@ def check_until(network: Network, problems: list[Problem]) -> None:
             )
     for name, connection in network.connections.items():
         rule = connection.owner.learn if connection.owner is not None else None
-        if rule is not None and (rule.every.steps(run.display) % run.display or rule.offset % run.display):
+        whole = rule is None or (clock.ends(rule.every.steps(run.display)) and clock.ends(rule.offset))
+        if rule is not None and not whole:
             problems.append(
                 Problem(
                     f"connections.{name}.learn.every",
@@ -99,7 +101,9 @@ def check_until(network: Network, problems: list[Problem]) -> None:
             )
 
 
-def next_look(until: Until, display: int, step: int) -> int:
+def next_look(until: Until, clock: Clock, step: int) -> int:
     """Return the next step that evaluates the gap: at intervals of `every`, and the last of a display."""
-    made = step % display
-    return step - made + min(made - made % until.every + until.every, display)
+    made = clock.under_way(step)
+    following = next_fire(until.every, made)
+    assert following is not None
+    return step - made + min(following, clock.display)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from petabatch.clock import fired, fires
 from petabatch.network.graph import Graph
-from petabatch.spec.schedule import fires, next_fire
 from petabatch.weight_mode import over_positions, over_slices
 
 
@@ -28,8 +28,7 @@ class UpdateSchedule:
 
     def update(self, step: int) -> int:
         """Return the number of the update made at `step`, from 0."""
-        first = next_fire(self.period, 0, self.offset)
-        return (step - first) // self.period if first else 0
+        return fired(self.period, step, self.offset) - 1 if self.period else 0
 
 
 def weight_updates_of(graph: Graph) -> Iterator[UpdateSchedule]:

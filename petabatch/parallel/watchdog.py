@@ -60,8 +60,8 @@ class Watch:
     """Hang detection of this process among the others of `comm`; nothing in a single process.
 
     A context manager, entered by all ranks, within which `on` says what is being done. Outside of `on`, the
-    process prepares, reads or writes, which may take the whole limit, or a program of the user's has control,
-    and nothing is known of it.
+    process reads or writes, which may take the whole limit, or, within `preparing`, plans, which may take any
+    time; or a program of the user's has control, and nothing is known of it.
     """
 
     def __init__(self, comm: Comm, limit: float, user: bool = False) -> None:
@@ -69,7 +69,8 @@ class Watch:
         self._comm, self._limit, self._user = comm, limit, user
         self._worker: Worker | None = None
         self._made = 0
-        """Progress of earlier workers."""
+        """Progress of earlier workers, and of preparations."""
+        self._prepares = False
         self._over = threading.Event()
         self._ring: Ring | None = None
 
@@ -107,6 +108,19 @@ class Watch:
             self._beat()
 
     @contextmanager
+    def preparing(self) -> Iterator[None]:
+        """Outside of `on`, take each heartbeat for progress while the block plans or makes an engine.
+
+        How long that takes depends on the network, and nothing counts it. A process that is stopped sends no
+        heartbeats, and is found as always.
+        """
+        self._prepares = True
+        try:
+            yield
+        finally:
+            self._prepares = False
+
+    @contextmanager
     def off(self) -> Iterator[None]:
         """Within `on`, watch nothing while the block runs, in which the user's program has control."""
         worker, self._worker = self._worker, None
@@ -120,7 +134,10 @@ class Watch:
     def _beat(self) -> None:
         """Send the next heartbeat."""
         assert self._ring is not None
-        worker, made = self._worker, self._made
+        worker = self._worker
+        if worker is None and self._prepares:
+            self._made += 1
+        made = self._made
         if worker is None and self._user:
             state = _DONE, 0
         elif worker is None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from petabatch.clock import Clock
 from petabatch.errors import did_you_mean
 from petabatch.petavision.files import Files
 from petabatch.petavision.grammar import ParamsFile
@@ -99,7 +100,7 @@ class Draft:
 
     def steps(self, part: Part, key: str, value: float) -> int:
         """Return a time in steps, rounded."""
-        count = value / self.dt
+        count = Clock(dt=self.dt).steps(value)
         if not abs(count) < 2**53:
             part.refuse(key, "this time is too long", found=f"{value:g}")
         if abs(count - round(count)) > 1e-4:
@@ -172,13 +173,13 @@ class Draft:
 
     def every(self, period: int) -> str:
         """Return the schedule of a period of steps."""
-        display = self.display
+        clock = Clock(max(1, self.display))
         if period == 0:
             return "never"
-        if period == display and period > 1:
+        if period == clock.display and period > 1:
             return "display"
-        if display > 1 and period % display == 0:
-            return f"{period // display} displays"
+        if clock.display > 1 and clock.ends(period):
+            return f"{clock.complete(period)} displays"
         return "step" if period == 1 else f"{period} steps"
 
     def from_checkpoint(self, part: Part, what: str) -> str | None:

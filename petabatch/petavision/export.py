@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from petabatch.clock import Clock
 from petabatch.errors import ArgumentError
 from petabatch.petavision.pvp import write_activities, write_weights
 from petabatch.results import Results
@@ -60,7 +61,7 @@ def _checkpoint(head: Path, params: dict[str, Any], output: Path, dt: float) -> 
     batch, _ = checkpoint_batch(head)
     arrays, _ = load_checkpoint(head, 0, batch)
     step = step_of(head)
-    time, folder = step * dt, output / f"Checkpoint{step}"
+    time, folder = Clock(dt=dt).time(step), output / f"Checkpoint{step}"
     folder.mkdir(parents=True)
     for name, array in arrays.items():
         kind, owner, variable = (*name.split("/", 2), "", "")[:3]
@@ -83,7 +84,7 @@ def _checkpoint(head: Path, params: dict[str, Any], output: Path, dt: float) -> 
 def _frames(series: Series, dt: float) -> Iterator[tuple[float, np.ndarray]]:
     for number, step in enumerate(series.steps):
         for frame in series[number]:
-            yield float(step) * dt, frame
+            yield Clock(dt=dt).time(float(step)), frame
 
 
 def _weights(series: Series, name: str, mode: str, output: Path, dt: float) -> Iterator[tuple[Path, str]]:
@@ -93,7 +94,7 @@ def _weights(series: Series, name: str, mode: str, output: Path, dt: float) -> I
     def weights(lane: int) -> Iterator[tuple[float, np.ndarray]]:
         for number, step in enumerate(series.steps):
             found = series[number] if over_slices(mode) else series[number][lane]
-            yield float(step) * dt, found.reshape((1,) * (6 - found.ndim) + found.shape)
+            yield Clock(dt=dt).time(float(step)), found.reshape((1,) * (6 - found.ndim) + found.shape)
 
     for lane in range(lanes):
         path = output / (f"{name}.pvp" if lanes == 1 else f"{name}_batchElement_{lane}.pvp")
@@ -126,7 +127,7 @@ def _text(
             if energy:
                 file.write("time,index,energy\n")
             for step, value in zip(series.steps, values[:, element], strict=True):
-                time = float(step) * dt
+                time = Clock(dt=dt).time(float(step))
                 file.write(
                     f"{time:10f}, {element}, {value:10.9f}\n"
                     if energy

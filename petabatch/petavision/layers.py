@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from petabatch.clock import Clock, fires
 from petabatch.petavision import of_others
 from petabatch.petavision.draft import Draft, Table
 from petabatch.petavision.images import source
@@ -36,11 +37,11 @@ def recorded(draft: Draft, part: Part) -> Table | None:
     first = part.number("initialWriteTime")
     if every is None:
         every = draft.dt
-    if every < 0 or math.isinf(every) or first > draft.length * draft.dt:
+    if every < 0 or math.isinf(every) or first > Clock(dt=draft.dt).time(draft.length):
         return None
     period = max(1, draft.steps(part, "writeStep", every))
     start = draft.steps(part, "initialWriteTime", max(0.0, first))
-    if start % period:
+    if not fires(period, start):
         part.differs(
             f"written in steps {period}, {2 * period}, ... instead of {start}, {start + period}, ..."
         )
@@ -63,7 +64,7 @@ def _trigger(draft: Draft, part: Part) -> Table:
     if behaviour == "every" and period == 1:
         return {}
     found: Table = {behaviour: draft.every(period)}
-    if period and offset % period:
+    if period and not fires(period, offset):
         found["offset"] = offset
     if behaviour == "reset":
         found["reset_to"] = draft.named(part, "triggerResetLayerName", "layer").name
@@ -95,7 +96,7 @@ def _lca(kind: str) -> Callable[[Draft, Part], Table]:
             part.refuse("timeConstantTau", "the time constant is not positive", found=f"{tau:g}")
         if probe is None and draft.dt != 1:
             part.differs(f"tau is timeConstantTau / dt: PetaVision's decay is exp(-dt^2 / {tau:g})")
-            tau /= draft.dt
+            tau = Clock(dt=draft.dt).steps(tau)
         keys = curve(part, "soft")
         found: Table = {"type": kind} | ({"tau": tau} if tau != 100 else {})
         found |= {"vertices": [[0.0, 0.0]], "slopes": [1.0, 1.0]} if keys is None else keys

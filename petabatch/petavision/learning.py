@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from petabatch.clock import Clock, fires
 from petabatch.petavision.delivery import ends
 from petabatch.petavision.draft import Draft, Table
 from petabatch.petavision.part import Part
@@ -109,12 +110,12 @@ def _schedule(draft: Draft, part: Part) -> Table:
             return {"every": "never"}
         period = max(1, draft.steps(part, "weightUpdatePeriod", time))
         start = part.finite("initialWeightUpdateTime")
-        offset = draft.steps(part, "initialWeightUpdateTime", start) % period
+        offset = Clock(period).under_way(draft.steps(part, "initialWeightUpdateTime", start))
         if start > time:
             part.differs("initialWeightUpdateTime is only a phase, as in PetaVision")
     else:
         period, offset = draft.trigger(part)
         offset += 1
-        offset = offset if period and offset % period else 0
+        offset = offset if period and not fires(period, offset) else 0
     every = draft.every(period)
     return ({"every": every} if every != "display" else {}) | ({"offset": offset} if offset else {})

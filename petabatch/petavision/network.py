@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from petabatch.clock import Clock
 from petabatch.errors import ParamsError, Problem, did_you_mean
 from petabatch.petavision.aliases import CLASSES as FORMER
 from petabatch.petavision.aliases import renamed
@@ -146,8 +147,9 @@ def column(draft: Draft, part: Part) -> None:
     display, length = draft.display, draft.length
     if display > 1:
         draft.run["display"] = display
-    if display > 1 and length % display == 0:
-        draft.run["displays"] = length // display
+    clock = Clock(max(1, display))
+    if display > 1 and clock.ends(length):
+        draft.run["displays"] = clock.complete(length)
     else:
         draft.run["steps"] = length
     if draft.dt != 1:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import NoReturn
 
+from petabatch.clock import fires
 from petabatch.petavision.draft import Draft, Table
 from petabatch.petavision.part import Part
 
@@ -167,7 +168,7 @@ def _when(draft: Draft, part: Part) -> Table:
     if period == 1:
         return {}
     found: Table = {"every": draft.every(period)}
-    return found | ({"offset": offset + 1} if period and (offset + 1) % period else {})
+    return found | ({"offset": offset + 1} if period and not fires(period, offset + 1) else {})
 
 
 def _identity(draft: Draft, layer: Part) -> bool:

@@ -12,7 +12,7 @@ from petabatch.plotting.figures import colours, from_zero, grid, grid_of_panels,
 from petabatch.plotting.options import Steps, Title, Unit
 from petabatch.plotting.patches import read_dictionary
 from petabatch.plotting.texts import capital, heading, legend_below, points, wrapped
-from petabatch.plotting.words import Clock, clocks, of_slice, quantity
+from petabatch.plotting.words import TimeAxis, of_slice, quantity, time_axes
 from petabatch.results import Results
 
 _MOST = 4
@@ -55,7 +55,7 @@ def compare(
     names = find(run, *others)
     runs = [run, *others]
     alike = _similarities(runs) if others else []
-    times = clocks(runs, unit)
+    times = time_axes(runs, unit)
     figure, places = grid_of_panels(figure, len(names) + bool(alike), 2.2)
     chosen = {} if others else _chosen(run, names[0])
     scale = colours(len(runs) if others else len(chosen))
@@ -89,7 +89,7 @@ def compare(
     return figure
 
 
-def _runs(axis: Any, runs: list[Results], name: str, times: list[Clock], scale: list[str]) -> None:
+def _runs(axis: Any, runs: list[Results], name: str, times: list[TimeAxis], scale: list[str]) -> None:
     for run, time, colour, label in zip(runs, times, scale, _labels(runs), strict=True):
         steps, mean, band = curve(run[name], run.display)
         axis.plot(steps / time.per, mean, color=colour, label=label, marker="o" if len(steps) == 1 else None)
@@ -114,7 +114,7 @@ def _chosen(run: Results, name: str) -> dict[int, str]:
 
 
 def _slices(
-    axis: Any, run: Results, name: str, time: Clock, chosen: dict[int, str], scale: list[str]
+    axis: Any, run: Results, name: str, time: TimeAxis, chosen: dict[int, str], scale: list[str]
 ) -> None:
     steps, values = drawn(run[name], run.display)
     lines = axis.plot(

@@ -6,13 +6,14 @@ from typing import Annotated, Any
 
 import numpy as np
 
+from petabatch.clock import Clock
 from petabatch.errors import InputError
 from petabatch.plotting.curves import interrupted, sound
 from petabatch.plotting.figures import grid, grid_of_panels, logarithmic, pyplot, styled
 from petabatch.plotting.options import Option, Title, Unit
 from petabatch.plotting.select import recorded
 from petabatch.plotting.texts import capital, heading, note
-from petabatch.plotting.words import clock, quantity
+from petabatch.plotting.words import quantity, time_axis
 from petabatch.results import Results
 from petabatch.results.series import Series
 
@@ -47,11 +48,12 @@ def convergence(
     """Return energy and gap within displays, from the first display to the last: means over slices."""
     series = find(run)
     period = run.display or 1
-    time, names = clock(run, unit, every=1), [one.name for one in series]
+    times = Clock(period)
+    time, names = time_axis(run, unit, every=1), [one.name for one in series]
     figure, axes = grid_of_panels(figure, len(series), 2.6)
     for place, one in zip(axes, series, strict=True):
         steps = one.steps
-        number = (steps - 1) // period
+        number = times.item(steps)
         chosen = np.unique(number)
         chosen = chosen[np.unique(np.linspace(0, len(chosen) - 1, displays).round().astype(int))]
         scale = pyplot().get_cmap("viridis")(np.linspace(0, 0.85, len(chosen)))
@@ -59,7 +61,7 @@ def convergence(
             first, last = np.flatnonzero(number == each)[[0, -1]]
             mean = sound(one[int(first) : int(last) + 1]).mean(axis=1)
             at, mean = interrupted(one, steps[first : last + 1], mean)
-            place.plot((at - each * period) / time.per, mean, color=colour, label=f"{each + 1}")
+            place.plot((at - times.length(each)) / time.per, mean, color=colour, label=f"{each + 1}")
         place.set(
             xlabel=f"{time.label} within a display", ylabel=quantity(run, one.name, names),
             xlim=(0, period / time.per),
@@ -77,4 +79,4 @@ def convergence(
 
 def _within(series: Series, period: int) -> bool:
     steps = series.steps
-    return bool(len(steps) > 1 and np.any(np.diff((steps - 1) // period) == 0))
+    return bool(len(steps) > 1 and np.any(np.diff(Clock(period).item(steps)) == 0))

@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from petabatch.clock import Clock
 from petabatch.plotting.figures import colours, from_zero, grid, logarithmic
 from petabatch.plotting.texts import capital, note
-from petabatch.plotting.words import Clock, in_figures
+from petabatch.plotting.words import TimeAxis, in_figures
 from petabatch.results import Results
 from petabatch.results.series import Series
 from petabatch.storage.gaps import Gap, steps_text
@@ -69,7 +70,7 @@ def drawn(series: Series, period: int | None, most: int = _MOST) -> tuple[np.nda
     if not ends(series, period):
         steps, values = thinned(series, most)
         return steps, in_figures(series.name, values)
-    display = (series.steps - 1) // (period or 1)
+    display = Clock(period or 1).item(series.steps)
     last = np.flatnonzero(np.diff(display, append=display[-1] + 1))
     every = -(-len(last) // _MOST_ENDS)
     last = last[(len(last) - 1) % every :: every]
@@ -81,12 +82,12 @@ def ends(series: Series, period: int | None) -> bool:
     """Return whether a probe has several records in each of many displays, which are no line to look at."""
     if not period:
         return False
-    display = (series.steps - 1) // period
+    display = Clock(period).item(series.steps)
     return _MANY < len(np.unique(display)) < len(display) / 1.5
 
 
 def draw_curves(
-    axes: Any, curves: Mapping[str, Curve], clock: Clock, label: str, *, log: bool = False
+    axes: Any, curves: Mapping[str, Curve], clock: TimeAxis, label: str, *, log: bool = False
 ) -> None:
     """Draw curves by their names, with a legend if there are several; `label` is that of the y axis."""
     axes.set_ylabel(label)
@@ -107,7 +108,7 @@ def draw_curves(
         legend_above(axes)
 
 
-def at_record(axes: Any, steps: np.ndarray, clock: Clock) -> None:
+def at_record(axes: Any, steps: np.ndarray, clock: TimeAxis) -> None:
     """Put the only tick of the x axis at the record, where there is a single one."""
     if len(steps) == 1:
         axes.set_xticks(steps / clock.per)
@@ -120,7 +121,9 @@ def legend_above(axes: Any, **keys: Any) -> None:
     )
 
 
-def over_the_run(run: Results, axes: Any, clock: Clock, at_ends: bool = False, steps: bool = False) -> None:
+def over_the_run(
+    run: Results, axes: Any, clock: TimeAxis, at_ends: bool = False, steps: bool = False
+) -> None:
     """Label the axes of curves over a run; `at_ends` as `ends` says of what is drawn."""
     clock.label_axis(axes, steps)
     mark_gaps(axes, run.gaps, clock.per)

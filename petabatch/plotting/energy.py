@@ -10,7 +10,7 @@ from petabatch.plotting.figures import grid_of_panels, styled
 from petabatch.plotting.options import Option, Steps, Title, Unit
 from petabatch.plotting.select import choose, with_records
 from petabatch.plotting.texts import capital, heading, legend_below, points, wrapped
-from petabatch.plotting.words import clock, quantity, spaced
+from petabatch.plotting.words import quantity, spaced, time_axis
 from petabatch.results import Results
 from petabatch.results.series import Series
 
@@ -46,7 +46,7 @@ def energy(
     Of many displays with several records each, those at their ends are drawn.
     """
     found = find(run, probe, quantities)
-    measured, time = next(iter(found.values())).name.split("/")[1], clock(run, unit)
+    measured, time = next(iter(found.values())).name.split("/")[1], time_axis(run, unit)
     terms = run.params.get("probes", {}).get(measured, {}).get("type") == "energy"
     each = [found] if terms else [{name: series} for name, series in found.items()]
     names = ["total" if len(one) > 1 else next(iter(one)) for one in each]

@@ -25,7 +25,7 @@ from petabatch.plotting.figures import colour_bar, colours, grid, height_of, pan
 from petabatch.plotting.options import Option, Slice, Steps, Title, Unit
 from petabatch.plotting.select import check_slice
 from petabatch.plotting.texts import heading, note, points, wrapped
-from petabatch.plotting.words import Clock, clock, of_slice, span
+from petabatch.plotting.words import TimeAxis, of_slice, span, time_axis
 from petabatch.results import Results
 from petabatch.results.series import Series
 
@@ -72,7 +72,7 @@ def raster(
     most = count or (_SPIKING if spiking else _GRADED)
     drawn = [most_active(each, share) for each, share in zip(every, shares(every, most), strict=True)]
     rows = sum(len(each.numbers) for each in drawn)
-    time = clock(run, unit, every_of(found[0]))
+    time = time_axis(run, unit, every_of(found[0]))
     tall = float(np.clip(0.045 * rows, 1.2, 3.6))
     figure, ((above,), (below,)) = panels(figure, 1.6 + tall, 2, 1, height_ratios=[0.8, tall])
     above.sharex(below)
@@ -113,7 +113,7 @@ def _width(units: Units) -> int:
     return max(1, -(-len(units.steps) // _BINS))
 
 
-def _rates(axes: Any, every: Sequence[Units], time: Clock, spiking: bool) -> None:
+def _rates(axes: Any, every: Sequence[Units], time: TimeAxis, spiking: bool) -> None:
     for each, colour in zip(every, colours(len(every)), strict=True):
         width = _width(each)
         whole = len(each.steps) // width * width
@@ -136,7 +136,7 @@ def _rates(axes: Any, every: Sequence[Units], time: Clock, spiking: bool) -> Non
         legend_above(axes)
 
 
-def _dots(axes: Any, drawn: Sequence[Units], time: Clock, inches: float) -> None:
+def _dots(axes: Any, drawn: Sequence[Units], time: TimeAxis, inches: float) -> None:
     first, rows = 0, sum(len(each.numbers) for each in drawn)
     size = float(np.clip(72 * inches / rows, 0.8, 4.0))
     for each, colour in zip(drawn, colours(len(drawn)), strict=True):
@@ -151,7 +151,7 @@ def _dots(axes: Any, drawn: Sequence[Units], time: Clock, inches: float) -> None
     axes.set_xlim((start - 1) / time.per, (end + 1) / time.per)
 
 
-def _map(axes: Any, drawn: Sequence[Units], time: Clock, inches: float) -> None:
+def _map(axes: Any, drawn: Sequence[Units], time: TimeAxis, inches: float) -> None:
     steps = drawn[0].steps
     values = np.concatenate([each.values for each in drawn], axis=1).T
     signed = bool((values < 0).any())

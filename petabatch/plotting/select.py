@@ -9,6 +9,7 @@ import numpy as np
 
 from petabatch.arguments import whole_number
 from petabatch.arrays import as_numpy, described
+from petabatch.clock import Clock
 from petabatch.errors import ArgumentError, InputError
 from petabatch.results import Results
 from petabatch.results.series import Series, times
@@ -123,9 +124,9 @@ def spread(use: np.ndarray, count: int) -> np.ndarray:
 
 def when(run: Results, step: int) -> str:
     """Return a step in words, as the end of a display where it is one."""
-    display = run.display
-    if display and display > 1 and step and step % display == 0:
-        return f"display {step // display:,}"
+    clock = Clock(run.display or 1)
+    if clock.display > 1 and step and clock.ends(step):
+        return f"display {clock.complete(step):,}"
     return f"step {step:,}"
 
 

@@ -11,7 +11,7 @@ from petabatch.plotting.figures import bars_by_rank, grid, grid_of_panels, style
 from petabatch.plotting.options import Code, Steps, Title, Unit
 from petabatch.plotting.select import code_layer, percent, recorded, with_records
 from petabatch.plotting.texts import axes_title, heading
-from petabatch.plotting.words import clock
+from petabatch.plotting.words import time_axis
 from petabatch.results import Results
 from petabatch.results.series import Series
 from petabatch.results.use import latest_codes, use_of
@@ -55,7 +55,7 @@ def sparsity(
     found = find(run, code)
     layer = found.code.name.split("/")[1]
     figure, (left, right) = grid_of_panels(figure, 2, 2.4)
-    probe, time = found.fraction, clock(run, unit)
+    probe, time = found.fraction, time_axis(run, unit)
     active = spread_curve(*_measured(found.code)) if probe is None else curve(probe, run.display)
     draw_curves(left, {"active": active}, time, f"Active units of {layer} (%)")
     over_the_run(run, left, time, probe is not None and ends(probe, run.display), steps)

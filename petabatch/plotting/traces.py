@@ -22,7 +22,7 @@ from petabatch.plotting.figures import colours, panels, styled
 from petabatch.plotting.options import Option, Slice, Steps, Title, Unit
 from petabatch.plotting.select import check_slice, recorded, with_records
 from petabatch.plotting.texts import heading, points, wrapped
-from petabatch.plotting.words import clock, layer_names, of_slice, variable
+from petabatch.plotting.words import layer_names, of_slice, time_axis, variable
 from petabatch.results import Results
 from petabatch.results.series import Series
 
@@ -97,7 +97,7 @@ def traces(
     In layers of one shape the same units are drawn, in the same colours.
     """
     found, number = find(run, variables), check_slice(run, slice)
-    time = clock(run, unit, every_of(found[0]))
+    time = time_axis(run, unit, every_of(found[0]))
     figure, axes = panels(figure, 0.7 + 1.15 * len(found), len(found), 1)
     every = [read_units(series, number, times) for series in found]
     chosen: dict[tuple[int, ...], np.ndarray] = {}

@@ -16,7 +16,7 @@ from petabatch.plotting.patches import find_weights, read_dictionary
 from petabatch.plotting.select import spread
 from petabatch.plotting.texts import axes_title, capital, heading
 from petabatch.plotting.tiles import label, mosaic, show
-from petabatch.plotting.words import clock
+from petabatch.plotting.words import time_axis
 from petabatch.results import Results
 from petabatch.results.series import Series
 from petabatch.results.use import use_of
@@ -80,7 +80,7 @@ def weights_over_time(
     top.set_axis_on()
     for side in top.spines.values():
         side.set_visible(False)
-    time = clock(run, unit)
+    time = time_axis(run, unit)
     y, x = laid.tile[0] / 2 - 0.5, laid.tile[1] / 2 - 0.5
     when = weights.steps[chosen] / time.per
     top.set_yticks(laid.corners[:: len(numbers), 0] + y, [f"{each:.6g}" for each in when])

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from petabatch.clock import Clock
 from petabatch.plotting.texts import capital
 from petabatch.results import Results
 
@@ -27,7 +28,7 @@ _LOUD = 1000.0
 """Decibels that no image has."""
 
 
-class Clock(NamedTuple):
+class TimeAxis(NamedTuple):
     """The unit in which time is drawn."""
 
     per: float
@@ -63,7 +64,7 @@ class Clock(NamedTuple):
         return steps / self.per
 
 
-def clock(run: Results, unit: str = "", every: float = np.inf) -> Clock:
+def time_axis(run: Results, unit: str = "", every: float = np.inf) -> TimeAxis:
     """Return how time is drawn: in the unit of `dt` if it is given, in displays if there are several.
 
     Otherwise, and where records are `every` few steps, so that time within displays matters, time is that of
@@ -73,29 +74,30 @@ def clock(run: Results, unit: str = "", every: float = np.inf) -> Clock:
     dt = table.get("dt", 1.0)
     dt = float(dt) if isinstance(dt, int | float) else 1.0
     hertz = {"ms": 1000.0, "s": 1.0, "us": 1e6, "µs": 1e6}.get(unit)
+    per = Clock(dt=dt).steps(1.0)
     if hertz:
-        return Clock(1 / dt, f"Time ({unit})", "Hz", hertz / dt)
+        return TimeAxis(per, f"Time ({unit})", "Hz", Clock(dt=dt).steps(hertz))
     if unit:
-        return Clock(1 / dt, f"Time ({unit})", f"per {unit}", 1 / dt)
+        return TimeAxis(per, f"Time ({unit})", f"per {unit}", per)
     if run.display and run.display > 1 and min(every, run.steps_reached / 2) >= run.display:
-        return Clock(run.display, "Display", "per display", run.display)
+        return TimeAxis(run.display, "Display", "per display", run.display)
     if dt == 1:
-        return Clock(1.0, "Step", "per step", 1.0)
-    return Clock(1 / dt, "Time (unit of dt)", "per unit of dt", 1 / dt)
+        return TimeAxis(1.0, "Step", "per step", 1.0)
+    return TimeAxis(per, "Time (unit of dt)", "per unit of dt", per)
 
 
 def span(run: Results, steps: float, unit: str = "") -> str:
     """Return a number of steps in words: `4 steps`, or `4 ms` if the unit of `dt` is given."""
     if unit:
-        return f"{steps / clock(run, unit).per:g} {unit}"
+        return f"{steps / time_axis(run, unit).per:g} {unit}"
     return "one step" if steps == 1 else f"{steps:,g} steps"
 
 
-def clocks(runs: Sequence[Results], unit: str = "") -> list[Clock]:
+def time_axes(runs: Sequence[Results], unit: str = "") -> list[TimeAxis]:
     """Return how the time of each run is drawn on one axis; where their units differ, all are in steps."""
-    found = [clock(run, unit) for run in runs]
+    found = [time_axis(run, unit) for run in runs]
     if len({each.label for each in found}) > 1:
-        return [Clock(1.0, "Step", "per step", 1.0)] * len(found)
+        return [TimeAxis(1.0, "Step", "per step", 1.0)] * len(found)
     return found
 
 

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from petabatch.clock import Clock
 from petabatch.spec.model import Count
 from petabatch.spec.parts import Layer, Probe, Reading
 from petabatch.spec.schedule import Schedule
@@ -94,14 +95,15 @@ class SpikeStatistics(Probe):
     def measure(self, read: Reading, xp: Any) -> Mapping[str, Array]:
         """Return the statistics, each float64 `[lanes]`."""
         number, total, squares = (read.own(name).astype(float) for name in ("intervals", "total", "squares"))
+        clock = Clock(dt=read.dt)
         with np.errstate(invalid="ignore", divide="ignore"):
-            time = (read.step - read.own("since")) * read.dt
+            time = clock.time(read.step - read.own("since"))
             mean = total / number
             variance = np.maximum(squares / number - mean * mean, 0.0)
             counts = (number >= self.least) & (total > 0)
             each = np.where(counts, np.sqrt(variance) / mean, 0.0)
             return {
                 "rate": read.own("spikes") / (number.shape[1] * time),
-                "interval": read.dt * total.sum(axis=1) / number.sum(axis=1),
+                "interval": clock.time(total.sum(axis=1)) / number.sum(axis=1),
                 "variation": each.sum(axis=1) / counts.sum(axis=1),
             }

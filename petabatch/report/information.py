@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from petabatch import results
+from petabatch.clock import Clock
 from petabatch.errors import FormatError, RunDirectoryError, StorageError, printable
 from petabatch.report.dead_features import dead_features, silent_units
 from petabatch.report.lines import LABEL, field, finished_of, wrapped
@@ -164,7 +165,7 @@ def _seed(run: results.Results) -> str:
 
 def _status(run: results.Results, running: bool | None) -> str:
     settings, reached = run.params["run"], run.steps_reached
-    length = settings["steps"] or settings["displays"] * settings["display"]
+    length = settings["steps"] or Clock(settings["display"]).length(settings["displays"])
     what = run.status
     if what == "running" and running is False:
         what = "interrupted"
@@ -175,7 +176,7 @@ def _status(run: results.Results, running: bool | None) -> str:
         return f"{what}: {finished_of(points['finished'], count, points['all'], kind)}"
     far = f"step {reached} of {length}"
     if settings["displays"]:
-        far += f", display {reached // settings['display']} of {settings['displays']}"
+        far += f", display {Clock(settings['display']).complete(reached)} of {settings['displays']}"
     failed = f", {count:,} failed point{'s' * (count > 1)}" if count else ""
     return f"{what}: {far}{failed}"
 
@@ -197,7 +198,7 @@ def _times(run: results.Results, running: bool | None, now: datetime | None) -> 
     speed = timed * run.batch / working if working > 0 else 0.0
     duration = _duration(seconds)
     if run.status == "running" and speed and "finished" not in about.get("points", {}):
-        length = settings["steps"] or settings["displays"] * settings["display"]
+        length = settings["steps"] or Clock(settings["display"]).length(settings["displays"])
         left = _duration((length - reached) * run.batch / speed)
         duration += f" so far, about {left} left"
     yield from field("duration", duration)

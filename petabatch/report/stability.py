@@ -22,6 +22,8 @@ from petabatch.random import stream
 from petabatch.threads import thread_pools
 from petabatch.variable import Array, Border
 
+_MUCH = 5
+"""Displays from which the steps to the optimum are worth a note: they are known to a factor of three."""
 WITHIN_ONE_PERCENT = 10.0
 """Time constants until the LCA's energy is about 1 % above its minimum: 5 to 24, more for low thresholds."""
 
@@ -39,6 +41,8 @@ class StepLimit:
     """The stability limit: beyond it the layer may diverge."""
     steps: int
     """Steps to within about 1 % of the optimum, to a factor of three."""
+    display: int
+    """Steps of a display."""
 
     def __str__(self) -> str:
         """Return the line printed by `petabatch check`."""
@@ -50,8 +54,15 @@ class StepLimit:
             )
         return (
             f"{self.layer}: {self.step:.3g}, stability limit {self.largest:.3g}; roughly "
-            f"{self.steps} steps to within 1 % of the optimum"
+            f"{self.steps} steps to within 1 % of the optimum{self._beyond}"
         )
+
+    @property
+    def _beyond(self) -> str:
+        """What is to be said where that is much more than a display."""
+        if self.steps <= _MUCH * self.display:
+            return ""
+        return f", where a display has {self.display}: raise run.display, or lower tau"
 
     @property
     def exceeded(self) -> bool:
@@ -77,7 +88,8 @@ def step_limits(state: State) -> tuple[StepLimit, ...]:
         limit = layer.stability(dt, largest) if largest > 0 else None
         if limit is not None:
             steps = WITHIN_ONE_PERCENT / limit.step / limit.speed
-            found.append(StepLimit(name, largest, limit.step, limit.largest, round(steps)))
+            display = graph.network.run.display
+            found.append(StepLimit(name, largest, limit.step, limit.largest, round(steps), display))
     return tuple(found)
 
 

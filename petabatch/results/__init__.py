@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from petabatch.arguments import checked, whole_number
+from petabatch.clock import Clock
 from petabatch.errors import MISSING, ArgumentError, NotRecorded, ResourceError, install, printable
 from petabatch.errors import UnknownName as UnknownName
 from petabatch.results.events import GROUP, ActivityOfEvents
@@ -186,7 +187,7 @@ class Results(RunFile):
         if time < 0:
             time = int(item.steps[item.index(display=display, step=step)])
         elif display is not None:
-            time *= self.display or 0
+            time = Clock(self.display or 0).length(time)
         period = display_period(self.params, layer, self.display or 1)
         group = self._open_file()[f"inputs/{layer}"]
         return traced(group, item, frame, crop, time, slice, period)
@@ -238,7 +239,7 @@ class Results(RunFile):
         run = self.params.get("run", {})
         if not run.get("displays"):
             return f"step {self.steps_reached} of {run.get('steps', '?')}"
-        return f"display {self.steps_reached // run['display']} of {run['displays']}"
+        return f"display {Clock(run['display']).complete(self.steps_reached)} of {run['displays']}"
 
     def _members(self, folder: str, kind: str, name: str) -> list[str]:
         return members(self.path, self._names, folder, kind, name)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from petabatch.arguments import checked, whole_number
+from petabatch.clock import Clock
 from petabatch.errors import ArgumentError, DamagedError, NotRecorded, StorageError, printable
 from petabatch.pixels import curve
 from petabatch.storage.containment import refuse_segment
@@ -88,7 +89,7 @@ class Series:
     @property
     def displays(self) -> np.ndarray:
         """The same in display periods, float64 `[time]`: 20.0 is the end of the 20th display."""
-        return self.steps / self._period()
+        return Clock(self._period()).displays(self.steps)
 
     @checked()
     def at(
@@ -126,7 +127,7 @@ class Series:
                 raise self._not_recorded(f"{name} {number}", self.steps)
             return number + len(self)
         steps = self.steps
-        wanted = number * self._period() if step is None else number
+        wanted = Clock(self._period()).length(number) if step is None else number
         found = np.flatnonzero(steps == wanted)
         if not found.size:
             equal = f" (step {wanted})" if step is None else ""
@@ -236,14 +237,16 @@ def times(steps: Sequence[int] | np.ndarray, display: int | None) -> str:
     if not values:
         return "nothing: no time has been recorded yet"
     unit = "steps"
-    if display and all(step % display == 0 for step in values):
-        unit, values = "displays", [step // display for step in values]
+    clock = Clock(display or 1)
+    if display and all(clock.ends(step) for step in values):
+        unit, values = "displays", [clock.complete(step) for step in values]
     shown = [*map(str, values)] if len(values) <= 6 else [*map(str, values[:3]), "...", str(values[-1])]
     return f"{unit if len(values) > 1 else unit.rstrip('s')} {', '.join(shown)}"
 
 
 def _in_displays(step: int, display: int | None) -> str:
-    return f"display {step // display}" if display and step % display == 0 else f"step {step}"
+    clock = Clock(display or 1)
+    return f"display {clock.complete(step)}" if display and clock.ends(step) else f"step {step}"
 
 
 def _axes(dims: Sequence[str], shape: Sequence[int]) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from petabatch.clock import Clock
 from petabatch.errors import NotRecorded, ResourceError, install, printable
 from petabatch.results.events import ActivityOfEvents
 from petabatch.results.series import Series
@@ -42,7 +43,7 @@ class Spikes:
 
         Brian2's is the beginning of the step, `times - dt`.
         """
-        return self.steps * self.dt
+        return Clock(dt=self.dt).time(self.steps)
 
     @property
     def counts(self) -> np.ndarray:
@@ -52,14 +53,15 @@ class Spikes:
     @property
     def rates(self) -> np.ndarray:
         """The spikes of each unit in a unit of time, over the steps that were recorded, float64 `[unit]`."""
-        return self.counts / (self.recorded * self.dt)
+        return self.counts / Clock(dt=self.dt).time(self.recorded)
 
     @cached_property
     def intervals(self) -> list[np.ndarray]:
         """The intervals between successive spikes of each unit, in the unit of `run.dt`, one array a unit."""
         order = np.argsort(self.units, kind="stable")
         ends = np.cumsum(self.counts)[:-1]
-        return [np.diff(steps) * self.dt for steps in np.split(self.steps[order], ends)]
+        clock = Clock(dt=self.dt)
+        return [clock.time(np.diff(steps)) for steps in np.split(self.steps[order], ends)]
 
     def variation(self, least: int = 5) -> np.ndarray:
         """Return the coefficient of variation of the intervals of each unit, float64 `[unit]`.
@@ -78,8 +80,22 @@ class Spikes:
         except ImportError as error:
             message = f"xarray is not installed ({error})\n    hint:     {install('analysis')}"
             raise ResourceError(message) from error
-        columns = {"step": self.steps, "time": self.times, "unit": self.units}
-        return xarray.Dataset({name: ("spike", values) for name, values in columns.items()})
+        return xarray.Dataset({name: ("spike", values) for name, values in self._columns.items()})
+
+    def to_pandas(self) -> Any:
+        """Return a `pandas.DataFrame` with the columns `step`, `time` and `unit`, a row for each spike.
+
+        Needs the `analysis` extra: raises ResourceError without it.
+        """
+        try:
+            import pandas
+        except ImportError as error:
+            raise ResourceError(f"pandas is not installed\n    hint:     {install('analysis')}") from error
+        return pandas.DataFrame(self._columns)
+
+    @property
+    def _columns(self) -> dict[str, np.ndarray]:
+        return {"step": self.steps, "time": self.times, "unit": self.units}
 
     def __len__(self) -> int:
         return len(self.steps)

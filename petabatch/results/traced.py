@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from petabatch.clock import Clock
 from petabatch.errors import NotRecorded
 from petabatch.results.series import Series
 from petabatch.storage.gaps import steps_text
@@ -38,7 +39,8 @@ def display_period(params: Mapping[str, Any], layer: str, display: int) -> float
     found = _EVERY.fullmatch(str(every))
     if found is None:
         return math.inf
-    return int(found[1] or 1) * (display if found[2] == "display" else 1)
+    count = int(found[1] or 1)
+    return float(Clock(display).length(count)) if found[2] == "display" else count
 
 
 def traced(

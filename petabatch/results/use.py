@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from petabatch.clock import Clock
 from petabatch.results.series import Series
 
 RECENT = 10
@@ -24,7 +25,7 @@ def latest_codes(
     """
     steps = code.steps
     times = np.arange(len(steps)) if among is None else np.flatnonzero(np.isin(steps, among))
-    shown = (steps[times] - 1) // code.display if code.display else times
+    shown = Clock(code.display).item(steps[times]) if code.display else times
     ends = np.append(shown[1:] != shown[:-1], True) if len(times) else np.zeros(0, bool)
     size = int(np.prod(code.shape[2:])) * code.dtype.itemsize
     latest = times[ends][::-1][:last]

@@ -11,9 +11,10 @@ import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
 from petabatch.arguments import whole_number
+from petabatch.clock import next_fire
 from petabatch.engine.driver import Hook
 from petabatch.errors import ArgumentError
-from petabatch.spec.schedule import Every, Schedule, next_fire
+from petabatch.spec.schedule import Every, Schedule
 
 _EXPECTED = '"display", "10 displays", a number of steps, or a list of steps'
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -34,6 +34,8 @@ class Opened:
         """Numbers that were changed, or lists of one for each slice, by key path."""
         self.changes: dict[str, int] = {}
         """What was changed by hand, and after which step for the first time."""
+        self._spent: Mapping[str, float] = {}
+        """Seconds by activity of engines before the present one, which had other numbers."""
         self._running: Running | None = Running(self._loaded, self._assembly, self._records)
         try:
             initialise(self._running.engine, self._loaded)
@@ -75,6 +77,12 @@ class Opened:
     def advance(self, stop: int) -> None:
         """Make the steps up to `stop`, at most `next_sync`; collective."""
         self.running.advance(stop)
+
+    @property
+    def times(self) -> dict[str, float]:
+        """Seconds spent so far, by activity."""
+        now, before = self.running.engine.times(), self._spent
+        return {name: now.get(name, 0.0) + before.get(name, 0.0) for name in {**before, **now}}
 
     @property
     def is_open(self) -> bool:
@@ -156,5 +164,6 @@ class Opened:
         except BaseException:
             after.close()
             raise
+        self._spent = self.times
         self.running.close()
         self._loaded, self._assembly, self._running = loaded, assembly, after

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from petabatch.assembly import open_engine, open_evaluation
+from petabatch.clock import fires
 from petabatch.engine.assembly import Assembly
 from petabatch.engine.finite import assert_finite, watched
 from petabatch.engine.image_sizes import shape_of
@@ -109,7 +110,7 @@ class Running:
             if undo is not None:
                 undo.back_to(first)
             raise
-        if stop % engine.plan.flush == 0:
+        if fires(engine.plan.flush, stop):
             self.keep()
 
     def all_ranks_raise(self) -> AbstractContextManager[None]:
@@ -184,8 +185,11 @@ class Running:
         """The step before the first that was recorded."""
         return self.step if self._records.began is None else self._records.began
 
-    def describe(self, status: Status = "running") -> Callable[[], Description]:
-        """Return what describes the slices of this rank to their results; it does not need the engine."""
+    def describe(self, times: Mapping[str, float], status: Status = "running") -> Callable[[], Description]:
+        """Return what describes the slices of this rank to their results; it does not need the engine.
+
+        `times` are the seconds by activity.
+        """
         state, loaded, device = self.engine.state, self._loaded, self.engine.backend.name
         mine, batch = slice(state.lo, state.hi), state.hi - state.lo
         recordings = self.engine.features.whole_plan.recordings
@@ -198,6 +202,7 @@ class Running:
         def description() -> Description:
             network = loaded.network
             about = of_run(loaded, Serial(), [device])
+            about["times"] = {name: round(one, 3) for name, one in times.items()}
             differing = tuple(replace(one, values=one.values[mine]) for one in coordinates(network, recorded))
             return Description(streams, about, batch, status, files, differing)
 

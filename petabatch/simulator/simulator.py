@@ -15,9 +15,10 @@ import numpy as np
 from petabatch.arguments import checked, whole_number
 from petabatch.arrays import Channels
 from petabatch.assembly import assert_same_software, reloaded
-from petabatch.engine.driver import At, Driver, always
+from petabatch.engine.driver import At, Driven, Driver, Hook, always
 from petabatch.engine.engine import Engine
 from petabatch.engine.images import Instead, log_notes
+from petabatch.engine.stopping import Stop, Stops, stopped_early
 from petabatch.errors import ArgumentError, PetabatchError, unknown
 from petabatch.logs import shown
 from petabatch.network.advice import log_advice
@@ -28,6 +29,7 @@ from petabatch.progress import Progress
 from petabatch.results.in_memory import ResultsInMemory
 from petabatch.simulator import file
 from petabatch.simulator.callbacks import Callbacks, Calls, callback
+from petabatch.simulator.driven import SteppedNetwork
 from petabatch.simulator.interrupts import Interrupts
 from petabatch.simulator.opened import Opened
 from petabatch.simulator.parts import Part, named, part, parts
@@ -146,12 +148,12 @@ class Simulator:
     @property
     def time(self) -> float:
         """Simulated time: `n_steps * run.dt`."""
-        return self.n_steps * self.network.run.dt
+        return self.network.run.clock.time(self.n_steps)
 
     @property
     def display(self) -> int:
         """The display that the last step belongs to, from 1; 0 before the first step."""
-        return -(-self.n_steps // self.network.run.display)
+        return self.network.run.clock.begun(self.n_steps)
 
     @property
     def slices(self) -> range:
@@ -162,6 +164,19 @@ class Simulator:
     def method(self) -> str:
         """How the network is computed, and why, as `petabatch check` prints it."""
         return str(self._engine.plan.method)
+
+    @property
+    def times(self) -> dict[str, float]:
+        """Seconds spent so far by activity, as of runs on disk; those of threads as if all were one."""
+        return self._opened.times
+
+    @property
+    def engine(self) -> Driven:
+        """What a `petabatch.Driver` advances: this network; callbacks are called as by `step`.
+
+        Between the steps of such a loop, everything of a simulator may be used.
+        """
+        return SteppedNetwork(self._opened, self._advance)
 
     @property
     def changes(self) -> Mapping[str, int]:
@@ -179,15 +194,14 @@ class Simulator:
     def run(self, until: int | None = None, *, quiet: bool = False) -> None:
         """Run to step `until`, by default to the end of the network's run, with a progress report.
 
-        Raises as `step` does.
+        Raises as `step` does, and StoppedEarly when this call has taken `run.wall_limit`; the next one goes
+        on.
         """
         last = self.network.run.length if until is None else whole_number("until", until, 0)
         if last < self.n_steps:
             expected = f"at least {self.n_steps}, the number of steps made"
             raise ArgumentError("until", "this step has been made already", last, expected)
-        run = self.network.run
-        with shown(quiet), Progress(self.n_steps, last, run.display, self.network.batch, quiet) as progress:
-            self._advance(last, progress)
+        self._run(last, Stop(self.network.run), "`run` of the simulator goes on from there", quiet)
 
     @checked()
     def show(self, layer: str, images: Any, *, always: bool = False, channels: Channels = "last") -> None:
@@ -273,7 +287,7 @@ class Simulator:
         `sim.results["layers/V1/A"]` is a recorded array; it draws with `petabatch.plotting`.
         """
         live = self._live
-        return ResultsInMemory(live.describe(), live.recorded(), live.began, self.n_steps)
+        return ResultsInMemory(live.describe(self.times), live.recorded(), live.began, self.n_steps)
 
     def to_xarray(self) -> Any:
         """Return what was recorded so far as an `xarray.DataTree`; needs the `analysis` extra."""
@@ -335,7 +349,18 @@ class Simulator:
         self._live.show(layer, images)
         self._opened.note(f"layers.{layer}")
 
-    def _advance(self, until: int, progress: Progress | None = None) -> None:
+    def _run(self, last: int, stop: Stop, again: str, quiet: bool) -> None:
+        """Run to step `last`; where it is to `stop` before, say how to go on `again`."""
+
+        def leave(step: int) -> None:
+            raise stopped_early(f"at step {step} of {last}", again, self._comm.rank)
+
+        run, stops = self.network.run, Stops(lambda: self._comm.any(stop()), last, leave)
+        hooks = [stops] if run.wall_limit is not None else []  # else ranks need not ask each other
+        with shown(quiet), Progress(self.n_steps, last, run.display, self.network.batch, quiet) as progress:
+            self._advance(last, progress, hooks)
+
+    def _advance(self, until: int, progress: Progress | None = None, hooks: Sequence[Hook] = ()) -> None:
         with self._using(), Interrupts(self._comm) as interrupts:
 
             def report(step: int) -> None:
@@ -347,7 +372,7 @@ class Simulator:
                 with self._live.all_ranks_raise(), self._watch.off(), interrupts.at_once():
                     function(self)
 
-            driver = Driver(self._opened, At(always, report), Calls(self._callbacks, call))
+            driver = Driver(self._opened, At(always, report), Calls(self._callbacks, call), *hooks)
             with self._watch.on(driver):
                 for _ in driver.advance(until):
                     pass

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self, get_args, get_origin
@@ -165,6 +165,15 @@ class Part(Model):
         """Return how what is given in place of a table becomes one, where that is likely meant."""
         return ""
 
+    def doubts(self, dt: float, batch: int) -> Iterable[str]:
+        """Return notes on what is allowed and hardly meant, for a step `dt` and so many slices."""
+        return ()
+
+    @classmethod
+    def table(cls, value: Any) -> Any:
+        """Return the table that a value of Python stands for, or the value where it stands for none."""
+        return value
+
     @classmethod
     def choices(cls) -> dict[str, type[Part]]:
         """Return all concrete subclasses imported so far, by the value of their `type` key."""
@@ -266,6 +275,7 @@ class OneOf:
     def _validate(self, value: Any, info: core_schema.ValidationInfo) -> Part:
         if isinstance(value, self.base):
             return value
+        value = self.base.table(value)
         choices = self._choices(value)
         listed = ", ".join(choices)
         if not isinstance(value, dict):

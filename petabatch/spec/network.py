@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
+from petabatch.clock import Clock
 from petabatch.spec.duration import Duration
 from petabatch.spec.frozen import FROZEN, FrozenDict
 from petabatch.spec.model import LARGEST, Count, Finite, Flag, Index, Model, OneOf, Positive
@@ -91,7 +92,8 @@ class Run(Model):
     For data sets that are coded with frozen weights, with as many slices as images; finished slices are
     [committed](experiments.md#more-points-than-fit). Each slice has the bits that it has without `pool`."""
     wall_limit: Duration | None = None
-    """Wall-clock limit after which the run writes a checkpoint and stops, such as `"11h50m"`."""
+    """Wall-clock limit after which the run writes a checkpoint and stops, such as `"11h50m"`; in memory it
+    stops after a whole step."""
     stuck_after: Duration = "5m"
     """Hang detection: terminate all ranks if one makes no progress for this time while reading, writing or
     compiling. For steps similar to earlier ones, and for ranks whose heartbeat stops, the limit is a
@@ -158,7 +160,12 @@ class Run(Model):
     @property
     def length(self) -> int:
         """Steps in the whole run."""
-        return self.steps if self.steps is not None else self.display * (self.displays or 0)
+        return self.steps if self.steps is not None else self.clock.length(self.displays or 0)
+
+    @property
+    def clock(self) -> Clock:
+        """What converts between steps, displays and t."""
+        return Clock(self.display, self.dt)
 
 
 class Parallel(Model):

@@ -122,7 +122,8 @@ def _problem(path: _Path, details: list[ErrorDetails], model: type[BaseModel], d
         known = list(owner.model_fields) if owner else []
         name = str(path[-1])
         own = _own(name, model, data)
-        hint = (own if len(path) == 1 else "") or did_you_mean(name, known) or own or _elsewhere(name)
+        first = own if len(path) == 1 and f"{name}s" not in known else ""  # a table `layer` is `layers`
+        hint = first or did_you_mean(name, known) or own or _elsewhere(name)
         return Problem(key, "there is no such key", name, ", ".join(known), hint)
     if kind == "missing" and isinstance(detail["loc"][-1], int):
         short = "" if value_data is None else shortened(repr(value_data))

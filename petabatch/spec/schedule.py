@@ -9,6 +9,8 @@ from typing import Annotated, Any
 from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
+from petabatch.clock import Clock
+
 _FORM = re.compile(r"^(?:(\d{1,15})\s+)?(step|steps|display|displays)$")
 
 
@@ -21,7 +23,7 @@ class Every:
 
     def steps(self, display: int) -> int:
         """Return the period in steps for a display period of `display` steps; 0 means never."""
-        return self.count * (display if self.unit == "displays" else 1)
+        return Clock(display).length(self.count) if self.unit == "displays" else self.count
 
     def __str__(self) -> str:
         if self.count == 0:
@@ -32,16 +34,6 @@ class Every:
 DISPLAY = Every(1, "displays")
 STEP = Every(1, "steps")
 NEVER = Every(0)
-
-
-def fires(period: int, step: int, offset: int = 0) -> bool:
-    """Return whether a schedule of `period` steps fires at the end of `step`."""
-    return period > 0 and (step - offset) % period == 0
-
-
-def next_fire(period: int, step: int, offset: int = 0) -> int | None:
-    """Return the first step after `step` at whose end the schedule fires, None if it never does."""
-    return None if period <= 0 else step + period - (step - offset) % period
 
 
 def _parse(value: Any) -> Every:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from petabatch.arrays import is_array
 from petabatch.spec.model import Flag, Offset, Part
 from petabatch.spec.schedule import DISPLAY, Schedule
 from petabatch.variable import Array, Variable
@@ -28,6 +29,11 @@ class Initial(Part):
     per_slice: Flag = False
     """Start each slice from values of its own, drawn from the seed and the number of the slice; values that
     are given then have a leading batch axis. By default all slices start alike."""
+
+    @classmethod
+    def table(cls, value: Any) -> Any:
+        """Return the initialiser of an array."""
+        return {"type": "array", "data": value} if is_array(value) else value
 
     def draws_from(self, key: str) -> bool:
         """Say that all numbers are those of a distribution."""

@@ -1,6 +1,7 @@
 """The claim of a run on its directory: a lock that the operating system releases, and the proof of ownership.
 
-Rank 0 locks `log.txt` for all ranks. A lock does not keep anybody from moving or removing the directory, so
+Rank 0 locks `log.txt` for all ranks. Jobs of an array share the lock: what removes or repairs files has it
+alone. A lock does not keep anybody from moving or removing the directory, so
 each rank also keeps it open, and compares it with what its path names before it writes.
 """
 
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +19,8 @@ from petabatch.errors import RunDirectoryError, StorageError
 
 LOG = "log.txt"
 """The file that is locked."""
+_MOMENT, _POLL = 10.0, 0.05
+"""Seconds for which one waits to share the lock, and between two tries."""
 
 
 class Claim:
@@ -36,9 +40,10 @@ class Claim:
     ) -> None:
         self.release()
 
-    def take(self, path: Path, name: Path | None = None) -> None:
+    def take(self, path: Path, name: Path | None = None, shared: bool = False) -> None:
         """Claim the directory `path`; `name` is what it will be renamed to, if it is still being made.
 
+        With `shared`, beside others that share it; one that has it alone may have it for a moment only.
         Raises RunDirectoryError when another process has claimed it, or when it cannot be written. File
         systems without locks do not show that another process has.
         """
@@ -46,20 +51,29 @@ class Claim:
         try:
             self._held["."] = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
             if self._rank == 0:
-                self._held[LOG] = os.open(path / LOG, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+                self._held[LOG] = os.open(path / LOG, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)
         except OSError as error:
             self.release()
             raise RunDirectoryError(
                 f"{error.filename}: cannot be written: {error.strerror}\n"
                 "    hint:     to resume the run, copy its directory to a place where you can write"
             ) from error
-        if self._rank == 0 and not (_locked(self._held[LOG]) and self._ours()):
+        if self._rank == 0 and not (self._locked(shared) and self._ours()):
             self.release()
             raise RunDirectoryError(
                 f"{path}: another process is running in this directory\n"
                 "    hint:     wait until it ends, or stop it with Ctrl-C (it then writes a checkpoint)"
             )
         self._path = name or path
+
+    def _locked(self, shared: bool) -> bool:
+        """Lock the file until it is closed; return False when another process has locked it."""
+        kind, end = (fcntl.LOCK_SH, time.monotonic() + _MOMENT) if shared else (fcntl.LOCK_EX, 0.0)
+        while not _lock(self._held[LOG], kind):
+            if time.monotonic() > end:
+                return False
+            time.sleep(_POLL)
+        return True
 
     @contextmanager
     def writing(self) -> Iterator[None]:
@@ -105,20 +119,16 @@ def claimed(path: Path) -> bool:
     except OSError:
         return False
     try:
-        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
-        pass  # no locks on this file system
+        # Some network file systems refuse the second lock, by which those that share it are found.
+        return not (_lock(file, fcntl.LOCK_SH) and _lock(file, fcntl.LOCK_EX))
     finally:
         os.close(file)
-    return False
 
 
-def _locked(file: int) -> bool:
+def _lock(file: int, kind: int) -> bool:
     """Lock a file until it is closed; return False when another process has locked it."""
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(file, kind | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     except OSError:

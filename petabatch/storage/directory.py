@@ -258,8 +258,8 @@ class RunDirectory:
                 ) from None
 
     def clean(self) -> None:
-        """Remove unfinished files of a killed run; called on rank 0, before a resumed run writes."""
-        for folder in (self.path, self.parts, self.checkpoints):
+        """Remove unfinished files of a killed run; called on rank 0, which has claimed it alone."""
+        for folder in (self.path, self.parts, self.checkpoints, self.path / POINTS):
             for leftover in folder.glob(temporary_name("*")):
                 try:
                     leftover.unlink()

@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from petabatch.errors import StorageError
+from petabatch.errors import Problem, StorageError
 from petabatch.storage import seal
 from petabatch.storage.atomic import available, new_file, new_hdf5
 from petabatch.storage.damaged import naming_damage
@@ -29,6 +29,9 @@ def merge(folder: str | os.PathLike[str], target: str | os.PathLike[str]) -> Pat
     StorageError when `target` exists or cannot be written, or when a segment is missing or unreadable.
     """
     directory = RunDirectory.open(folder)
+    if Path(target).absolute() in (directory.path, directory.run_file):
+        problem = Problem("", "these are the files of the run", hint=f"-o {directory.path}.h5")
+        raise StorageError(problem.render(str(target)))
     path = available(target, "run.h5")
     if directory.in_waves:
         return _copied(directory, path)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -271,7 +271,25 @@ def lose_damaged(directory: RunDirectory) -> list[str]:
 
 def drop_lost(directory: RunDirectory) -> None:
     """Remove what is left of files that were taken out of a run, since all points are finished again."""
-    for path in (directory.path / POINTS).glob(f"*{LOST}"):
+    _remove((directory.path / POINTS).glob(f"*{LOST}"))
+
+
+def drop_superseded(directory: RunDirectory) -> None:
+    """Remove files that a killed process has merged; called by a process that has claimed the run alone.
+
+    They stay where the merged file is damaged: their points are finished without it.
+    """
+    found = (Name.parse(path.name) for path in (directory.path / POINTS).glob("*.h5"))
+    names = [one for one in found if one is not None]
+    for wide in _latest(names):
+        if old := [one for one in names if wide.supersedes(one)]:
+            with suppress(DamagedError):
+                read(directory, wide)
+                _remove(directory.path / POINTS / str(one) for one in old)
+
+
+def _remove(paths: Iterable[Path]) -> None:
+    for path in paths:
         try:
             path.unlink(missing_ok=True)
         except OSError as error:

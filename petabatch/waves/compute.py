@@ -14,8 +14,8 @@ from petabatch.assembly import initialise, open_engine, open_evaluation
 from petabatch.engine.driver import At, drive
 from petabatch.engine.engine import Engine
 from petabatch.engine.failure import OF_A_SLICE, Failure
-from petabatch.engine.pool import Stopped
 from petabatch.engine.recorder import Record
+from petabatch.engine.stopping import Stopped, Stops
 from petabatch.importing import uncollected
 from petabatch.kernels.cuda.device import Device
 from petabatch.network.periods import beside_arrivals
@@ -117,7 +117,7 @@ def _wave(
     own = replace(loaded, network=loaded.network.model_copy(update={"sweep": sweep}))
     began = time.monotonic()
     with ExitStack() as stack:
-        with uncollected():  # lanes of all points are made, none of them garbage
+        with uncollected(), team.watch.preparing():  # lanes of all points are made, none of them garbage
             assembly = team.assembly(own.network, device)
             length = assembly.plan.length
             period = _period(assembly.plan, layout.batch * len(points.numbers))
@@ -133,21 +133,21 @@ def _wave(
                 _go_on(engine, before)
         planning = time.monotonic() - began
 
-        def under_way(step: int) -> bool:
-            return step < length
+        def saves(step: int) -> bool:
+            return step < length and checkpoints is not None and team.any(team.leads and checkpoints.due)
 
-        def save_or_stop(step: int) -> None:
-            stop = stopped()
-            due = checkpoints is not None and team.any(team.leads and checkpoints.due)
-            if checkpoints is not None and (stop or due):
-                saved = _saved(engine, points, before)
-                if team.leads:
-                    checkpoints.save(saved)
-            if stop:
-                raise Stopped
+        def save(step: int) -> None:
+            saved = _saved(engine, points, before)
+            if team.leads and checkpoints is not None:
+                checkpoints.save(saved)
+
+        def leave(step: int) -> None:
+            if checkpoints is not None:
+                save(step)
+            raise Stopped
 
         hooks = () if evaluation is None else (evaluation,)
-        for _ in drive(engine, *hooks, At(under_way, save_or_stop), watch=team.watch):
+        for _ in drive(engine, *hooks, Stops(stopped, length, leave), At(saves, save), watch=team.watch):
             pass
         wave = taken(points, layout, _records(engine, before), engine.failures)
         return replace(wave, times={**engine.times(), "planning": planning})

@@ -131,11 +131,13 @@ class Items(Experiment):
         """Compute slices that wait; see `Experiment`."""
         mine = self._on(team)
         alone = replace(_flushed_once(mine.assembly.on_device()), comm=team.group, first=team.base)
-        engine = alone.engine(range(mine.held(team.threads)))
+        with team.watch.preparing():
+            engine = alone.engine(range(mine.held(team.threads)))
         spent = dict[str, float]()
         try:
-            engine.start()
-            pool = Pool(engine, mine.size)
+            with team.watch.preparing():
+                engine.start()
+                pool = Pool(engine, mine.size)
             with team.watch.on(pool):
                 for made in pool.run((part.numbers.tolist() for part in waiting), stopped):
                     before, spent = spent, engine.times()

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from petabatch.engine.gpu.choose import choose
-from petabatch.engine.pool import Stopped
+from petabatch.engine.stopping import Stopped
 from petabatch.network.build import build
 from petabatch.network.capacity import POINT, POINTS
 from petabatch.network.plan import Plan, schedule

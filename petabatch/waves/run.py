@@ -9,6 +9,7 @@ from typing import Any
 
 from petabatch.assembly import assert_same_software, new_directory, reloaded
 from petabatch.engine.gpu.choose import require
+from petabatch.engine.stopping import ANSWERS
 from petabatch.errors import AlreadyDone, DamagedError, Problem, RunDirectoryError, StorageError
 from petabatch.logs import log, shown, to_file
 from petabatch.parallel.comm import Comm, Serial
@@ -18,12 +19,12 @@ from petabatch.params import read
 from petabatch.results import open as open_results
 from petabatch.spec.load import Loaded, resolved
 from petabatch.stop_signals import StopFlag, watch
-from petabatch.storage.claim import Claim
+from petabatch.storage.claim import Claim, claimed
 from petabatch.storage.description import Status, recorded_provenance
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.files import DESCRIPTION, RESOLVED
 from petabatch.storage.inputs import compare, of_hosts
-from petabatch.storage.points import PointsFiles, lose_damaged
+from petabatch.storage.points import PointsFiles, drop_superseded, lose_damaged
 from petabatch.waves.choose import experiment
 from petabatch.waves.chunk import Chunk
 from petabatch.waves.experiment import Experiment
@@ -31,11 +32,6 @@ from petabatch.waves.finished import Counts, Finished
 from petabatch.waves.index import write_index
 from petabatch.waves.session import WavesSession, points_of, provenance, same_network
 from petabatch.waves.team import Team
-
-_STOPPING = {
-    "point": "stopping; what is finished is kept, and waves under way go on from a checkpoint",
-    "slice": "stopping; what is finished is kept, and slices under way are made again",
-}
 
 
 def run(
@@ -63,7 +59,7 @@ def run(
         files = of_hosts(comm, loaded.network)
     with (
         Claim(comm.rank) as claim,
-        watch(_STOPPING[plan.what] if comm.rank == 0 and not quiet else "") as flag,
+        watch(ANSWERS[plan.what] if comm.rank == 0 and not quiet else "") as flag,
     ):
         comm.barrier()  # all ranks heed signals before there is a run directory
         made: RunDirectory | None = None
@@ -77,10 +73,11 @@ def run(
                         raise  # else another job was first
             if made is None:
                 made = RunDirectory.open(out)
-                if chunk is None:
-                    claim.take(made.path)
+                claim.take(made.path, shared=chunk is not None)
                 _go_on(made, loaded, extend and chunk is None)
                 compare(made, files, changed_input=False)
+            elif chunk is not None:
+                claim.take(made.path, shared=True)
         directory: RunDirectory = comm.broadcast(made)
         return _compute(directory, plan, team, chunk, retry, quiet, flag)
 
@@ -130,7 +127,7 @@ def resume(
     assert plan is not None
     team = Team.of(comm, plan.base, threads)
     plan.refuse_shortage(team)
-    with watch(_STOPPING[plan.what] if comm.rank == 0 and not quiet else "") as flag:
+    with watch(ANSWERS[plan.what] if comm.rank == 0 and not quiet else "") as flag:
         return _compute(directory, plan, team, None, retry, quiet, flag, resumed=True)
 
 
@@ -138,7 +135,10 @@ def _compute(
     directory: RunDirectory, plan: Experiment, team: Team, chunk: Chunk | None,
     retry: bool, quiet: bool, flag: StopFlag, resumed: bool = False,
 ) -> int:  # fmt: skip
-    comm, session = team.comm, WavesSession(directory, plan, team, chunk or Chunk(), retry)
+    comm = team.comm
+    if chunk is None and comm.rank == 0:
+        _clean(directory)
+    session = WavesSession(directory, plan, team, chunk or Chunk(), retry)
     if resumed and not comm.any(len(session.left.numbers) > 0) and _is_done(directory):
         more = "" if plan.network.run.pool else ", --extend of `petabatch run` adds points"
         problem = Problem(
@@ -152,6 +152,13 @@ def _compute(
         if failed:
             log.warning("%d of %s %ss failed", failed, f"{plan.count:,}", plan.what)
     return failed
+
+
+def _clean(directory: RunDirectory) -> None:
+    """Remove what killed processes have left of files; the directory is claimed by this process alone."""
+    if claimed(directory.path):  # else the file system has no locks, and others may be writing
+        directory.clean()
+        drop_superseded(directory)
 
 
 def _is_done(directory: RunDirectory) -> bool:
@@ -190,6 +197,9 @@ def join(path: Path, objects: Sequence[object] = ()) -> Counts:
     directory = RunDirectory.open(path)
     if not directory.in_waves:
         raise RunDirectoryError(f"{directory.path}: this run was not made in waves, and has nothing to join")
+    with Claim() as claim, suppress(RunDirectoryError):  # jobs may be running: then nothing is removed
+        claim.take(directory.path)
+        _clean(directory)
     return _join(directory, objects, recorded_provenance(directory) or {})
 
 
@@ -212,7 +222,14 @@ def repair(directory: RunDirectory) -> list[tuple[str, str]]:
     """Take damaged files of points out of a run, and rebuild `run.h5`; return what was done, and to what.
 
     A damaged `run.json` is rebuilt as well: from `run.h5`, or, where that is damaged, too, without the times.
+    Raises RunDirectoryError where another process, such as a job, runs in the directory.
     """
+    with Claim() as claim:
+        claim.take(directory.path)
+        return _repair(directory)
+
+
+def _repair(directory: RunDirectory) -> list[tuple[str, str]]:
     done = [("lost", name) for name in lose_damaged(directory)]
     try:
         before = recorded_provenance(directory) or {}

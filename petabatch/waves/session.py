@@ -12,12 +12,11 @@ from typing import Any
 import numpy as np
 
 from petabatch.assembly import portable
-from petabatch.engine.pool import Stopped
-from petabatch.errors import DamagedError, RunDirectoryError, StoppedEarly
+from petabatch.engine.stopping import Stop, Stopped, stopped_early
+from petabatch.errors import DamagedError, RunDirectoryError
 from petabatch.logs import log
 from petabatch.parallel.comm import Comm
 from petabatch.progress import duration_and_rate
-from petabatch.spec.duration import seconds
 from petabatch.spec.load import Loaded, resolved
 from petabatch.stop_signals import StopFlag
 from petabatch.storage.description import Status, recorded_provenance
@@ -88,13 +87,7 @@ class WavesSession:
 
     def run(self, flag: StopFlag, quiet: bool) -> None:
         """Compute the points that are left; raises StoppedEarly on a signal or a time limit."""
-        limit = self.plan.network.run.wall_limit
-        end = self._began + seconds(limit) if limit is not None else np.inf
-
-        def stopped() -> bool:
-            return bool(flag.received) or time.monotonic() > end
-
-        parts = self._parts()
+        stopped, parts = Stop(self.plan.network.run, flag, self._began), self._parts()
         checkpoints = WaveCheckpoints(
             self.directory.checkpoints / f"{self._name.stem}.h5",
             self.plan.layout,
@@ -132,13 +125,13 @@ class WavesSession:
                 except Stopped:
                     left = True
                     counter.end()
-            stopped_early = self.comm.any(left)  # a rank that waits for the last points watches another one
+            unfinished = self.comm.any(left)  # a rank that waits for the last points watches another one
         counter.close()
         self.comm.barrier()
         if self._indexes:
-            self.index("stopped" if stopped_early else "done")
-        if stopped_early:
-            raise StoppedEarly(f"stopped with {self._so_far}\n    hint:     {self._again}", self.comm.rank)
+            self.index("stopped" if unfinished else "done")
+        if unfinished:
+            raise stopped_early(f"with {self._so_far}", self._again, self.comm.rank)
         log.info("done: %s (%s)", self._made, self._duration_and_rate)
 
     @property

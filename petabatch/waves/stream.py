@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from petabatch.arguments import checked, whole_number
+from petabatch.engine.stopping import Stop, Stopped, stopped_early
 from petabatch.errors import MISSING, ArgumentError
 from petabatch.logs import PATIENCE, shown
 from petabatch.parallel.comm import Serial
@@ -21,6 +22,7 @@ from petabatch.spec.network import Network
 from petabatch.spec.sweep import Sweep
 from petabatch.storage.points import FAILED
 from petabatch.waves.compute import Wave
+from petabatch.waves.finished import Counts
 from petabatch.waves.plan import Waves
 from petabatch.waves.progress import PointsProgress
 from petabatch.waves.team import Team
@@ -90,6 +92,8 @@ def sweep(
         If the network or its points are invalid.
     ArgumentError
         If they are none.
+    StoppedEarly
+        When `run.wall_limit` is reached; the points before have been yielded.
 
     Examples
     --------
@@ -135,17 +139,24 @@ def _computed(
     plan: Waves, sizes: _Sizes, team: Team, observe: Callable[[Recorded], Any] | None, quiet: bool
 ) -> Iterator[Point]:
     points, first = plan.points(), 0
-    count = len(points.numbers)
+    count, stop, made, failed = len(points.numbers), Stop(plan.network.run), 0, 0
     with shown(quiet), PointsProgress(0, count, 0, plan.what, quiet, PATIENCE) as progress:
         while first < count:
             size, began = sizes.now, time.monotonic()
             together = points.taken(np.arange(first, min(first + size, count)))
-            for wave in plan.computed(plan.cut(together, size), team, lambda: False):
-                if len(wave.points.numbers) == size:
-                    beside = wave.times.get("planning", 0.0) + wave.times.get("kernels", 0.0)
-                    sizes.note(time.monotonic() - began, beside)
-                progress.add(wave, 0)
-                yield from _points(wave, observe)
+            try:
+                for wave in plan.computed(plan.cut(together, size), team, stop):
+                    if len(wave.points.numbers) == size:
+                        beside = wave.times.get("planning", 0.0) + wave.times.get("kernels", 0.0)
+                        sizes.note(time.monotonic() - began, beside)
+                    progress.add(wave, 0)
+                    for point in _points(wave, observe):
+                        made, failed = made + 1, failed + bool(point.failed)
+                        yield point
+            except Stopped:
+                reached = Counts(made - failed, failed, count, plan.what)
+                again = "raise run.wall_limit, or sweep the points that are left"
+                raise stopped_early(f"with {reached}", again) from None
             first += size
 
 

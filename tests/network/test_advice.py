@@ -411,3 +411,28 @@ def test_the_steps_of_a_run_are_not_gone_through(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(Recording, "due", lambda one, step: asked.append(step) or due(one, step))
     assert recorded(STEP, 10_000) == []
     assert len(asked) < 100
+
+
+def test_numbers_in_other_units_of_time_are_told() -> None:
+    def net(rate: float, delays: float, steps: int = 500) -> Network:
+        cell = Neurons(shape=(1, 1, 10), equations="dv/dt = -v / 20", spike="v > 1", reset="v = 0")
+        synapses = Sparse(
+            pre="p", post="n", target="v", probability=0.5, init=ConstantWeights(value=0.2), delays=delays
+        )
+        return Network(
+            run=Run(batch=1, steps=steps, dt=0.1),
+            layers={"p": Poisson(shape=(1, 1, 10), rate=rate), "n": cell},
+            connections={"c": synapses},
+        )
+
+    assert "layers.p: a unit has 2 spikes a step; `rate` is per unit of time of run.dt, 0.1" in notes(
+        net(20.0, 1.0)
+    )
+    assert (
+        "connections.c: `delays` of 0.0015 are less than half a step of run.dt, 0.1: there are none"
+        in notes(net(0.02, 0.0015))
+    )
+    late = "its synapses are delayed by at least 15,000 steps, and the run has 500"
+    assert f"connections.c: nothing arrives: {late}" in notes(net(0.02, 1500.0))
+    right = notes(net(0.02, 1500.0, steps=15001)) + notes(net(10.0, 0.05))
+    assert not [one for one in right if one.startswith(("layers.p", "connections.c"))]

@@ -18,6 +18,7 @@ import pytest
 
 from petabatch import Simulator, session
 from petabatch.engine import group, pool
+from petabatch.engine.engine import Engine
 from petabatch.parallel import watchdog
 from petabatch.parallel.comm import Serial
 from petabatch.parallel.watchdog import _DONE as DONE
@@ -233,6 +234,29 @@ def test_a_rank_that_has_no_more_points_watches_another_until_all_have_none(
     monkeypatch.setattr(Serial, "any", lambda *about: (done.append("meets"), meet(*about))[1])
     alone(small, "out", *FROZEN[1::2], "sweep.run.seed=[1, 2]", "sweep.wave=1")
     assert done[-2:] == ["meets", "leaves"]
+
+
+@pytest.mark.parametrize("way", [("sweep.run.seed=[1, 2]", "sweep.wave=2"), ("run.pool=true",)])
+def test_planning_a_wave_or_a_pool_may_take_longer_than_a_rank_may_be_stuck(
+    small: Path, beats: Beats, monkeypatch: pytest.MonkeyPatch, way: tuple[str, ...]
+) -> None:
+    start, during = Engine.start, list[tuple[int, int]]()
+    # It watches itself.
+    monkeypatch.setattr(beats, "receive", lambda: np.array([*beats.sent[-1], os.getpid()]))
+
+    def slow(engine: Engine) -> None:
+        first = len(beats.sent)
+        wait_until(lambda: len(beats.sent) > first + 8)
+        during.extend(beats.sent[first : first + 8])
+        start(engine)
+
+    monkeypatch.setattr(Engine, "start", slow)
+    alone(small, "out", *FROZEN[1::2], *way, "run.stuck_after=40s")
+    watching = Monitor(10.0)
+    for beat in during:  # one in two seconds
+        watching.note(2.0, np.array([*beat, os.getpid()]))
+        assert not watching.stuck
+    assert len(during) >= 8
 
 
 def test_slices_of_a_pool_may_be_written_for_long(

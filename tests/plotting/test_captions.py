@@ -25,7 +25,7 @@ from petabatch.plotting.receptive_fields import _examples
 from petabatch.plotting.select import psnr, quality
 from petabatch.plotting.texts import described, wrapped
 from petabatch.plotting.tiles import mosaic
-from petabatch.plotting.words import Clock, in_figures
+from petabatch.plotting.words import TimeAxis, in_figures
 from petabatch.probes import Statistics
 from petabatch.report.dead_features import dead_features
 from petabatch.report.information import describe
@@ -199,9 +199,9 @@ def test_ticks_are_at_whole_displays() -> None:
     for label in ("Display", "Step"):
         axes = Figure().subplots()
         axes.plot([1, 3], [0, 1])
-        Clock(1.0, label, "", 1.0).label_axis(axes)
+        TimeAxis(1.0, label, "", 1.0).label_axis(axes)
         assert all(float(tick).is_integer() for tick in axes.get_xticks())
-    Clock(1.0, "Time (ms)", "", 1.0).label_axis(axes := Figure().subplots())
+    TimeAxis(1.0, "Time (ms)", "", 1.0).label_axis(axes := Figure().subplots())
     axes.plot([1, 3], [0, 1])
     assert not all(float(tick).is_integer() for tick in axes.get_xticks())
 
@@ -313,7 +313,7 @@ def test_info_report_and_figures_count_the_same_dead_features(small: Path) -> No
 
 
 def test_the_spread_of_a_single_record_is_a_bar_that_can_be_seen() -> None:
-    clock, band = Clock(1.0, "Step", "per step", 1.0), np.array([[1.0, 3.0]])
+    clock, band = TimeAxis(1.0, "Step", "per step", 1.0), np.array([[1.0, 3.0]])
     for steps, width in ((np.array([5]), 3.0), (np.array([5, 6]), 0.0)):
         axes = Figure().subplots()
         curves = {"total": Curve(steps, np.full(len(steps), 2.0), band.repeat(len(steps), axis=0))}

@@ -166,6 +166,7 @@ def test_reading_never_imports_the_simulator() -> None:
     allowed = {
         "petabatch",
         "petabatch.arguments",
+        "petabatch.clock",
         "petabatch.errors",
         "petabatch.logs",
         "petabatch.pixels",

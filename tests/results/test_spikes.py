@@ -48,7 +48,11 @@ def test_spikes_are_events_of_a_slice(on_disk: bool, tmp_path: Path) -> None:
 
 def test_spikes_are_a_dataset_of_xarray() -> None:
     pytest.importorskip("xarray")
-    found = in_memory.run(network()).spikes("in").to_xarray()
+    spikes = in_memory.run(network()).spikes("in")
+    table = spikes.to_pandas()
+    assert table.columns.to_list() == ["step", "time", "unit"]
+    np.testing.assert_array_equal(table["unit"], spikes.units)
+    found = spikes.to_xarray()
     assert found.sizes == {"spike": 5}
     assert found["unit"].values.tolist() == [1, 1, 0, 0, 1]
 

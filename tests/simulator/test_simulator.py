@@ -631,3 +631,14 @@ def test_an_interrupt_of_a_callback_is_not_put_off(sim: Simulator) -> None:
     assert (reached, sim.n_steps) == ([], 10)
     sim.step(10)
     assert (reached, sim.n_steps) == ([15], 20)
+
+
+def test_times_by_activity_go_on_when_a_number_changes_and_are_in_the_results(sim: Simulator) -> None:
+    sim.step(40)
+    before = sim.times
+    assert before["steps"] > 0
+    sim["V1"]["threshold"] = 0.2
+    sim.step(40)
+    assert all(sim.times[name] >= before[name] for name in before)
+    assert sim.times["steps"] > before["steps"]
+    assert sim.results.attributes["times"].keys() == sim.times.keys()

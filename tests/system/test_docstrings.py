@@ -21,6 +21,7 @@ EXPORTED: dict[str, Any] = {
         for name in petabatch.__all__
         if inspect.isfunction(getattr(petabatch, name))
     },
+    "Driver": petabatch.Driver,
     "Simulator": petabatch.Simulator,
     "in_memory.run": in_memory.run,
     "plotting.live": plotting.live,

@@ -563,6 +563,7 @@ def test_codes_are_indexed_by_numbers_and_names_and_iterated(tmp_path: Path) -> 
         np.testing.assert_array_equal(codes[1:], whole[1:])
         np.testing.assert_array_equal(list(codes), whole)
         assert codes.to_pandas().index.to_list() == list(codes.names)
+        np.testing.assert_array_equal(codes.to_sparse().toarray(), np.asarray(codes).reshape(len(codes), -1))
         with pytest.raises(UnknownName, match=r"did you mean images\[1\]"):
             codes["image[1]"]
         with pytest.raises(NotRecorded, match=r"(?s)found:    3.*from 0 to 2"):

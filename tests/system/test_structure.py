@@ -152,3 +152,70 @@ def test_provenance_is_collected_in_one_place() -> None:
             if isinstance(node, ast.Attribute) and ast.unparse(node) == "metadata.version":
                 found.add(path.relative_to(PACKAGE).as_posix())
     assert found == {"storage/provenance.py"}
+
+
+CONVERTED = {"display", "period", "flush", "checkpoint", "judgement", "evaluation"}
+"""Numbers of steps by which steps are divided to count displays, updates or files."""
+
+
+def name_of(node: ast.expr) -> str:
+    """Return the last name of `a`, `a.b` or `a.b(...)`, without underscores."""
+    node = node.func if isinstance(node, ast.Call) else node
+    return (getattr(node, "id", "") or getattr(node, "attr", "")).strip("_")
+
+
+def conversions(tree: ast.Module) -> list[int]:
+    """Return the lines that convert between steps, displays, updates and t."""
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.BinOp):
+            left, right = node.left, node.right
+        elif isinstance(node, ast.AugAssign):
+            left, right = node.target, node.value
+        else:
+            continue
+        both = [(left, right), (right, left)]
+        if isinstance(node.op, ast.Mod | ast.FloorDiv):
+            asks = name_of(right) in CONVERTED
+        elif isinstance(node.op, ast.Mult):
+            asks = any(
+                (name_of(one) == "dt" and "step" in ast.unparse(other))
+                or (name_of(one) == "display" and "displays" in ast.unparse(other))
+                for one, other in both
+            )
+        else:
+            # Time constants over dt are numbers of formulas, not times of steps.
+            asks = isinstance(node.op, ast.Div) and name_of(right) == "dt" and "tau" not in ast.unparse(left)
+        if asks:
+            found.append(node.lineno)
+    return sorted(found)
+
+
+def test_time_has_one_owner() -> None:
+    # Compiled steps cannot call it; they say which of its verbs they follow.
+    kernels = PACKAGE / "kernels"
+    paths = [path for path in sorted(PACKAGE.rglob("*.py")) if kernels not in path.parents]
+    found = {
+        f"{path.relative_to(PACKAGE).as_posix()}:{line}"
+        for path in paths
+        for line in conversions(ast.parse(path.read_text(encoding="utf-8")))
+    }
+    assert {one for one in found if not one.startswith("clock.py:")} == set()
+    assert found
+
+
+def test_the_walk_finds_conversions_of_time() -> None:
+    code = (
+        "t = (step - 1) * dt\n"
+        "t = self.dt * ctx.step\n"
+        "number = (step - 1) // run.display\n"
+        "made = step % self._period\n"
+        "length = run.display * displays\n"
+        "count = time / dt\n"
+        "time //= display\n"
+        "k = (tau_e - tau_s) / dt\n"
+        "decay = exp(-dt / tau)\n"
+        "place = step % depth\n"
+        "frame = (display * batch + slice) % count\n"
+    )
+    assert conversions(ast.parse(code)) == [1, 2, 3, 4, 5, 6, 7]

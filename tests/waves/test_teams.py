@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from petabatch import results, simulation
-from petabatch.engine.pool import Stopped
+from petabatch.engine.stopping import Stopped
 from petabatch.errors import ResourceError
 from petabatch.parallel.comm import Comm
 from petabatch.report.information import describe

@@ -15,11 +15,11 @@ from pydantic import ValidationError
 from petabatch import in_memory
 from petabatch.connections import Conv
 from petabatch.errors import InputError, ParamsError, TableError
-from petabatch.layers import Linear
+from petabatch.layers import Linear, Neurons
 from petabatch.network.build import build
 from petabatch.random import stream
 from petabatch.sources import ImageArray
-from petabatch.spec.network import Network
+from petabatch.spec.network import LayerOutput, Network, Output, Run
 from petabatch.spec.weights import Initial, Normalize
 from petabatch.weights import (
     L2,
@@ -425,3 +425,20 @@ def test_connections_that_cannot_be_normalised_together_are_refused(
             build(grouped((wrong,)))
     with pytest.raises(TableError, match="patch by patch"):
         L2(by="post", together=("up",))
+
+
+def test_an_array_is_an_initialiser() -> None:
+    tau, start = np.linspace(5, 20, 10), np.linspace(0, 1, 10)
+    layer = Neurons(
+        shape=(1, 1, 10), equations="dv/dt = (2 - v) / tau", parameters={"tau": tau}, start={"v": start}
+    )
+    network = Network(
+        run=Run(batch=1, steps=10), layers={"n": layer},
+        output=Output(layers={"n": LayerOutput(every="10 steps", variables=("v",))}),
+    )  # fmt: skip
+    found = in_memory.run(network).recorded["layers/n/v"][0].ravel()
+    np.testing.assert_allclose(found, 2 + (start - 2) * np.exp(-10 / tau), rtol=1e-6)
+    kernel = np.ones((10, 1, 1, 10))
+    init = Conv(pre="a", post="b", patch=(1, 1), init=kernel).init
+    assert isinstance(init, WeightArray)
+    np.testing.assert_array_equal(init.data.array, kernel)

@@ -18,6 +18,7 @@ from petabatch.bench.prediction.clocks import IN_LANE, Clocks, busy, wall
 from petabatch.bench.prediction.part_times import part_times
 from petabatch.bench.prediction.sample import batch_of, sample_size, whole
 from petabatch.bench.prediction.traffic import counts
+from petabatch.clock import Clock
 from petabatch.engine.assembly import Assembly
 from petabatch.engine.driver import drive, flush
 from petabatch.engine.engine import Engine
@@ -76,7 +77,7 @@ def _sample(network: Network, steps: int | None, displays: int) -> Assembly:
         "batch": batch_of(network, slices),
         "display": cut,
         "displays": None,
-        "steps": (1 + displays) * cut,
+        "steps": Clock(cut).length(1 + displays),
     }
     run = network.run.model_copy(update=of_run)
     assembly = Assembly.of(whole(network).model_copy(update={"run": run}))
@@ -104,7 +105,8 @@ class _Window:
 def _measure(engine: Engine) -> _Window:
     """Run displays until they have taken long enough, or all of them; the first is a warm-up."""
     engine.start()
-    display = engine.plan.graph.network.run.display
+    clock = engine.plan.graph.network.run.clock
+    display = clock.display
     looks: list[Clocks] = []
     rests, updates = list[float](), 0
     since = before = 0.0
@@ -114,7 +116,7 @@ def _measure(engine: Engine) -> _Window:
         if looks:
             rests.append(now - since - (worked - before))
             updates += engine.updates.due(step)
-        if step % display == 0:
+        if clock.ends(step):
             looks.append(Clocks.at(engine))
             if looks[-1].wall - looks[0].wall > _SECONDS:
                 break

@@ -53,9 +53,9 @@ def traffic(plan: Plan) -> Traffic:
     """
     network = plan.graph.network
     run = network.run
-    first = run.display if plan.length >= 2 * run.display else 0
+    first = run.display if plan.length >= run.clock.length(2) else 0
     last = min(first + run.display, plan.length)
-    displays = (last - first) / run.display
+    displays = run.clock.displays(last - first)
     learned, recorded = counts(plan, first, last)
     events, step = set[int](), first
     while step < last:

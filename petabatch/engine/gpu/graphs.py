@@ -39,8 +39,8 @@ class CapturedSteps:
         self._streams = [device.stream() for _ in range(widest - 1)]
         layers = graph.network.layers.values()
         lengths = [*graph.depth.values(), *(one.longest + 1 for one in graph.synapses.values())]
-        self._period = math.lcm(*lengths) if alone and all(_alike(one, graph) for one in layers) else 0
-        self._captured = 0 < self._period <= _LONGEST
+        self._cycle = math.lcm(*lengths) if alone and all(_alike(one, graph) for one in layers) else 0
+        self._captured = 0 < self._cycle <= _LONGEST
         self._changing = [layer for layer in layers if not layer.steady]
         self._seen: set[Hashable] = set()
         self._graphs: dict[Hashable, Callable[[], None]] = {}
@@ -59,8 +59,8 @@ class CapturedSteps:
             self._seen.add(kind)  # once without capture, so that no module is loaded during capture
             self._make(ctx)
             return 1
-        rounds = min(most, _TOGETHER) // self._period
-        count = self._period << rounds.bit_length() - 1 if rounds else 1  # few sizes, so that graphs are few
+        rounds = min(most, _TOGETHER) // self._cycle
+        count = self._cycle << rounds.bit_length() - 1 if rounds else 1  # few sizes, so that graphs are few
         if not self._repeats(ctx, count):
             count = 1
         if (kind, count) not in self._graphs:
@@ -76,12 +76,12 @@ class CapturedSteps:
     def _repeats(self, ctx: StepContext, count: int) -> bool:
         """Return whether `count` steps update and reset the same layers, and their kinds have been seen."""
         steps = [replace(ctx, step=ctx.step + later) for later in range(count)]
-        known = all(self._kind(one) in self._seen for one in steps[: self._period])
+        known = all(self._kind(one) in self._seen for one in steps[: self._cycle])
         return known and (not self._changing or len({self._due(one) for one in steps}) == 1)
 
     def _kind(self, ctx: StepContext) -> Hashable:
         """Return what the launches of a step depend on: places in histories, and what updates or is reset."""
-        return ctx.step % self._period, self._due(ctx)
+        return ctx.step % self._cycle, self._due(ctx)
 
     def _due(self, ctx: StepContext) -> Hashable:
         return tuple(

@@ -12,6 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
+from petabatch.clock import firing
 from petabatch.engine.features import Features
 from petabatch.engine.recorder import Recorder
 from petabatch.network.plan import Plan
@@ -114,8 +115,8 @@ class StepProbes:
 
     def _steps(self, index: int, first: int, last: int) -> np.ndarray:
         """Return the steps of a recording in first+1 .. last, counted from 0."""
-        one = self.all[index]
-        return np.arange((one.offset - first - 1) % one.period, last - first, one.period)
+        due = firing(self.all[index].period, first, last, self.all[index].offset)
+        return np.arange(due.start, due.stop, due.step) - first - 1
 
 
 def _weights(terms: Sequence[Term], columns: Sequence[Term]) -> tuple[float, ...]:

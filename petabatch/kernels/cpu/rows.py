@@ -134,7 +134,7 @@ def _text(form: Form) -> str:
         several = [read.format(next(taken)) for _ in range(max(1, length))]
         given.append(f"({', '.join(several)},)" if length else several[0])
     if form.timed:
-        given.append(f"(at[{STEP}] - 1) * n[0]")
+        given.append(f"(at[{STEP}] - 1) * n[0]")  # `Clock.t`
     arrays = [f"floats(at[{ARRAYS + number}], at[{UNITS}])" for number in range(form.arrays)]
     begin, end = form.buffers, form.buffers + len(form.variables)
     return f"""def call(table):

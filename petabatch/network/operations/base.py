@@ -6,6 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from petabatch.clock import fires
+
 
 @dataclass(frozen=True)
 class When:
@@ -21,8 +23,7 @@ class When:
 
     def due(self, step: int) -> bool:
         """Say whether it is made in a step; `window` aside, which depends on the length of a run."""
-        fires = self.period > 0 and (step - self.offset) % self.period == 0
-        return fires != self.stands
+        return fires(self.period, step, self.offset) != self.stands
 
     def __str__(self) -> str:
         steps = f"t = {self.offset} mod {self.period}" if self.period else "never"

@@ -18,7 +18,7 @@ from petabatch.plotting.reconstructions import find as find_reconstructions
 from petabatch.plotting.select import code_layer, image_layer, psnr, quality, recorded, when
 from petabatch.plotting.strongest import cut, strongest
 from petabatch.plotting.texts import capital
-from petabatch.plotting.words import clock, of_slice, quantity
+from petabatch.plotting.words import of_slice, quantity, time_axis
 from petabatch.results import Results
 from petabatch.results.series import Series
 from petabatch.results.use import use_of
@@ -53,7 +53,7 @@ def curves(run: Results) -> list[Json]:
 def _chart(run: Results, measured: Mapping[str, Series]) -> Json:
     """Return a chart; its note says where lines and bands are not those of slices at all records."""
     at_ends = any(ends(series, run.display) for series in measured.values())
-    time, names = clock(run), [name for name in run if name.startswith("probes/")]
+    time, names = time_axis(run), [name for name in run if name.startswith("probes/")]
     return {
         "title": quantity(run, next(iter(measured.values())).name, names),
         "per": time.per,

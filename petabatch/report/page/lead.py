@@ -6,12 +6,13 @@ from collections.abc import Iterator, Sized
 
 import numpy as np
 
+from petabatch.clock import Clock
 from petabatch.errors import PetabatchError
 from petabatch.plotting.activity import over_time, read_units, spikes
 from petabatch.plotting.figures import plain
 from petabatch.plotting.patches import read_dictionary
 from petabatch.plotting.select import code_layer, percent, recorded
-from petabatch.plotting.words import clock, in_figures, quantity, spaced
+from petabatch.plotting.words import in_figures, quantity, spaced, time_axis
 from petabatch.results import Results
 from petabatch.results.series import Series
 from petabatch.results.use import use_of
@@ -40,9 +41,9 @@ def _network(run: Results) -> Iterator[str]:
     yield f"{text}."
     display, reached = run.display, run.steps_reached
     shown = display and display > 1 and reached >= 2 * display
-    time = (
-        f"{reached // display:,} displays of {display:,} steps" if shown and display else f"{reached:,} steps"
-    )
+    time = f"{reached:,} steps"
+    if shown and display:
+        time = f"{Clock(display).complete(reached):,} displays of {display:,} steps"
     state = {"done": "", "stopped": ", then stopped", "running": ", so far"}.get(run.status, "")
     yield f"{_count(range(run.batch), 'slice')} over {time}{state}."
 
@@ -85,7 +86,7 @@ def _spikes(run: Results) -> Iterator[str]:
     for series in spiking:
         units = read_units(series, 0)
         rate = float(np.nanmean(units.values)) / max(1.0, float(np.median(np.diff(series.steps))))
-        time = clock(run, every=1)
+        time = time_axis(run, every=1)
         silent = np.count_nonzero(np.nansum(units.values, axis=0) == 0)
         yield (
             f"A unit of {units.layer} spikes {rate * time.hertz:.3g} times {time.unit} in slice 0; "

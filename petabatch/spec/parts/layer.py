@@ -7,16 +7,17 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Protocol
 
 import numpy as np
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
+from petabatch.clock import fires
 from petabatch.kernels.rows import Draw
 from petabatch.spec.compiled import CompiledRule, NotSuitable
 from petabatch.spec.model import LARGEST, Count, Finite, Index, Offset, OneOf, Part
 from petabatch.spec.parts.source import ImageLayer
 from petabatch.spec.parts.step_context import StepContext
 from petabatch.spec.rows import row_function, update_by_row
-from petabatch.spec.schedule import NEVER, STEP, Schedule, fires
+from petabatch.spec.schedule import NEVER, STEP, Schedule
 from petabatch.spec.weights import Initial
 from petabatch.variable import Array, Variable
 
@@ -31,7 +32,17 @@ def _bounded(shape: tuple[int, int, int]) -> tuple[int, int, int]:
     return shape
 
 
-Shape = Annotated[tuple[Count, Count, Count], AfterValidator(_bounded)]
+def _of_three(shape: Any) -> Any:
+    """Raise an error for a number, or for one of an array, which is that of units without positions."""
+    one = shape[0] if isinstance(shape, list | tuple) and len(shape) == 1 else shape
+    if type(one) is int:
+        details = {"got": repr(shape), "expected": "an array of 3 values: rows, columns, features"}
+        hint = f"units without positions have the shape [1, 1, {one}]"
+        raise PydanticCustomError("shape", "the value has the wrong type", {**details, "hint": hint})
+    return shape
+
+
+Shape = Annotated[tuple[Count, Count, Count], AfterValidator(_bounded), BeforeValidator(_of_three)]
 """`[ny, nx, nf]`: rows, columns, features."""
 
 
@@ -199,10 +210,6 @@ class Layer(Part):
     def constants(self) -> Collection[str]:
         """Names of its parameters, which are variables where each unit has its own, and no step changes."""
         return ()
-
-    def without_slice(self, batch: int) -> int:
-        """Return how many of its numbers are those of slices that a batch does not have."""
-        return 0
 
     @property
     def unused(self) -> Mapping[str, str]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from petabatch.clock import Clock
 from petabatch.variable import Array
 
 
@@ -55,3 +56,8 @@ class StepContext:
     """Name of the layer that is updated."""
     tile: Tile = Tile()
     """The rows of the layer that are updated."""
+
+    @property
+    def clock(self) -> Clock:
+        """What converts between steps, displays and t."""
+        return Clock(self.display, self.dt)

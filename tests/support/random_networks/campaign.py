@@ -15,7 +15,7 @@ import time
 import traceback
 import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,6 +23,7 @@ import numpy as np
 
 from petabatch.errors import InputError, NonFiniteError, ParamsError, Problem
 from petabatch.network.build import build
+from petabatch.network.plan import schedule
 from petabatch.spec.network import Network
 from support.gpu_emulation import EmulatedGpu
 from support.random_networks.aiming import Aimed
@@ -80,6 +81,7 @@ class Campaign:
                     pairs = few or self.coverage.targets(rng)
                     drawing = Aimed(self._seed, self._folder, self.coverage, pairs, rich=not few)
                     drawn = with_missing_pairs(drawing.network(), self.coverage, self._seen, drawing)
+                    (self._folder / "running.pickle").write_bytes(pickle.dumps(drawn))
                     network = repaired(drawn, self._take_out)
                 self.coverage.accept(network)
                 self._seen.add(network)
@@ -93,8 +95,7 @@ class Campaign:
             except NonFiniteError:
                 self.counts["not finite"] += 1
             else:
-                within = (a for state in states for a in state.values() if a.dtype.kind == "f")
-                if any(np.isnan(a).any() for a in within):  # and gone before a step that is judged
+                if not all(_finite(network, state) for state in states):  # gone before a step that is judged
                     self.counts["not finite"] += 1
                     continue
                 numbers = [a for a in states[-1].values() if a.dtype.kind == "f" and a.size]
@@ -233,3 +234,13 @@ class Campaign:
                     kept = self._folder / f"ranks_{ranks}_{number}_of_{self.counts['networks']}.pickle"
                     kept.write_bytes(pickle.dumps(networks[number]))
                     yield f"{kept}: differs on {ranks} real ranks"
+
+
+def _finite(network: Network, state: Mapping[str, np.ndarray]) -> bool:
+    """Return whether a run can go on from a state: no NaN, and no infinity where its variable has none."""
+    variables = schedule(build(network)).variables
+    return not any(
+        np.isnan(array).any() if variables[key].infinite else not np.isfinite(array).all()
+        for key, array in state.items()
+        if array.dtype.kind == "f"
+    )

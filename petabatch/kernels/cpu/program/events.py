@@ -14,6 +14,7 @@ from petabatch.kernels.spike_times import EARLY
 @njit(nogil=True, error_model="numpy")
 def _before(time: float, dt: float) -> Any:
     """Return how many steps there are before that of a spike."""
+    # `Clock.steps`, as the reference has it.
     return np.floor(time / dt + EARLY)
 
 

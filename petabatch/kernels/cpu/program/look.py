@@ -25,7 +25,7 @@ BLOCK, STOPPED, LOOKS = range(3)
 def look_at_gap(row: Any, own: Any, arrays: Any, shapes: Any, step: int) -> None:
     """Evaluate the gap after `step` if that is due, and note whether it meets the target."""
     every, display = int(own[EVERY]), int(own[STEPS])
-    made = (step - 1) % display + 1
+    made = (step - 1) % display + 1  # `Clock.place`; when, as `network.until.next_look`
     if made % every != 0 and made != display:
         return
     s, activity = shape_of(shapes[row[A]]), floats(arrays, row[D], step)

@@ -38,7 +38,7 @@ def due(row: Any, step: int, final: int) -> Any:
         return False
     if row[PERIOD] == 1:
         return row[STANDS] == 0
-    fires = row[PERIOD] > 0 and (step - row[OFFSET]) % row[PERIOD] == 0
+    fires = row[PERIOD] > 0 and (step - row[OFFSET]) % row[PERIOD] == 0  # `clock.fires`
     return fires != (row[STANDS] != 0)
 
 

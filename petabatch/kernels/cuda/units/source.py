@@ -51,7 +51,7 @@ def source(body: Body, terms: Sequence[Term], buffers: int, constants: int, real
     owned = [f"a{n}" for n in range(len(body.arrays))]
     references = ", ".join(f"{real}& {name}" for name in (*inputs, *owned, "A"))
     given = ", ".join([*inputs, *(f"p{n}[at]" for n in range(len(owned))), "A"])
-    time = "steps * n[0]" if body.parameters else "steps"
+    time = "steps * n[0]" if body.parameters else "steps"  # `Clock.t`, of steps made
     return (
         f"{FOLD if any(term.patches for term in terms) else ''}{body.helpers}__device__ inline void\n"
         f"update({references}, const {real}* c, const double* n, double time) {{\n"

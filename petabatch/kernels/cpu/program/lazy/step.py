@@ -108,7 +108,7 @@ def _begin(
     if row[G] > 0:
         e, gain = rates(own, doubles(arrays, row[G])[0])
     kept[E], kept[GAIN], kept[RESCALE] = e, gain, -1.0
-    if (step - 1) % row[DISPLAY] == 0:
+    if (step - 1) % row[DISPLAY] == 0:  # `Clock.begins`
         wakes = int(np.count_nonzero(previous) > row[MOST])
         if wakes == 1 and awake[0] == 0:
             materialise(row, drives, arrays, shapes)
