@@ -68,7 +68,7 @@ def like(given: Any) -> Callable[[np.ndarray], Any]:
     """
     while isinstance(given, list | tuple) and given:
         given = given[0]
-    space = _library(given)
+    space = library(given)
     if space is None:
         return lambda array: array
     device = getattr(given, "device", None)
@@ -89,7 +89,7 @@ def described(array: Any) -> Described:
     return Described(f"{getattr(array, 'dtype', type(array).__name__)} {shape}")
 
 
-def _library(given: Any) -> Any:
+def library(given: Any) -> Any:
     """Return the module whose `asarray` makes arrays like this, None for numpy's and what is no array."""
     if isinstance(given, np.ndarray | np.generic) or not hasattr(given, "__dlpack__"):
         return None

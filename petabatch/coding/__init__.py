@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import Any, Literal, get_args
 
 import numpy as np
 
 from petabatch.arguments import checked, choice, flag, positive, whole_number
 from petabatch.arguments import path as given_path
-from petabatch.arrays import Channels, channels_first, like
+from petabatch.arrays import Channels, as_numpy, channels_first, channels_last, like
 from petabatch.coding import file
 from petabatch.coding.codes import Codes, number_of_images
 from petabatch.coding.dictionary import Dictionary
 from petabatch.coding.dictionary import read as read_dictionary
 from petabatch.coding.images import stack
 from petabatch.coding.problem import Problem, check
-from petabatch.errors import MISSING, ArgumentError
+from petabatch.errors import MISSING, ArgumentError, Described
 from petabatch.logs import log, shown
 from petabatch.progress import with_progress
 from petabatch.storage.atomic import available
@@ -43,6 +44,7 @@ def encode(
     size: tuple[int, int] | None = None,
     gap: float = 1e-2,
     steps: int = 1000,
+    start: Any = None,
     signed: bool | None = None,
     threads: int | None = None,
     device: Literal["cpu", "gpu"] | None = None,
@@ -63,7 +65,8 @@ def encode(
         An array of any library `[n, ny, nx, channels]`, `[n, ny, nx]` if they are grey, or a list of them;
         the path of a `.npy` file, of image files, a folder or a pattern of them, or of a film; a dataset or
         an iterable, such as those of torch; or a source as in a params file, as a table or as TOML. Each
-        image is coded once, in order. Integers are scaled to the range from 0 to 1, floats used as given.
+        image is coded once, in order, and may have a size of its own. Integers are scaled to the range from 0
+        to 1, floats used as given.
     dictionary
         An array `[features, rows, columns, channels]`; a `.npy`, `.mat` or HDF5 file; or a run, by its path
         or opened: its newest weights, recorded or in its newest checkpoint.
@@ -84,6 +87,9 @@ def encode(
     gap, steps
         Largest relative duality gap, and largest number of steps: those of FISTA, or the atoms that enter or
         leave on the path of solutions. A warning counts the images that these are not enough for.
+    start
+        Codes to begin with, as `activity` of an earlier call: of the frames before, or with a dictionary that
+        has changed little. Codes of one position need none.
     signed
         Whether codes may be negative; by default as in the run.
     threads
@@ -138,19 +144,36 @@ def encode(
         device,
     )
     check(problem)
+    if start is not None:
+        problem = replace(problem, start=_start(start, (len(given), *problem.units), channels))
     log.info("%s", problem)
     parts = with_progress(problem.solved(), problem.parts, f"coding {number_of_images(len(given))}")
     if path is not None:
         shape = (len(given), *problem.units)
         with shown(quiet):
-            file.write(path, parts, given.names(), shape, weights.weights, problem.attributes)
+            file.write(path, parts, given.names(), shape, given.one_size, weights.weights, problem.attributes)
         return Codes(*file.read(path))
     with shown(quiet):
-        columns = zip(*((part.activity, part.gap, part.steps, part.active) for part in parts), strict=True)
-        activity, *others = map(np.concatenate, columns)
+        made = list(parts)
+    names = ("activity", "gap", "steps", "active")
+    activity, *others = (np.concatenate([getattr(part, name) for part in made]) for name in names)
     ordered = np.ascontiguousarray(channels_first(activity, channels))
     activity, gaps, taken, active = map(like(images), (ordered, *others))
-    return Codes(activity, gaps, taken, active, tuple(given.names()))
+    sizes = None if given.one_size else np.concatenate([part.sizes for part in made])
+    return Codes(activity, gaps, taken, active, tuple(given.names()), sizes, channels)
+
+
+def _start(given: Any, shape: tuple[int, ...], channels: Channels) -> np.ndarray:
+    """Return the codes to begin with, channels last."""
+    if isinstance(given, Codes):
+        given, channels = given.activity, given.channels
+    codes = as_numpy("start", given)
+    found = channels_last(codes, channels).astype(np.float32)
+    if found.shape != shape or not np.isfinite(found).all():
+        what = Described(f"{codes.dtype} {list(codes.shape)}")
+        expected = f"finite numbers, as `activity` of codes {list(shape)} with its channels last"
+        raise ArgumentError("start", "these are not codes of the images", what, expected)
+    return found
 
 
 def _check_known(dictionary: Dictionary, threshold: float | None, stride: int | None) -> None:

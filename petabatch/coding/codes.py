@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from petabatch.arrays import as_numpy
+from petabatch.arrays import Channels, as_numpy
 from petabatch.errors import ArgumentError, NotRecorded, ResourceError, install, shortened, unknown
 from petabatch.lazy_property import lazy_property
 
@@ -37,8 +37,9 @@ class Codes:
 
     activity: Any
     """float32 `[n, ny / stride, nx / stride, features]`, of the library and on the device of the images, as
-    are the other arrays; `[n, features, ...]` with `channels="first"`. With `out`, the dataset of the file,
-    channels last, read when it is indexed."""
+    are the other arrays; `[n, features, ...]` with `channels="first"`. Of images that differ in size, as
+    large as the largest code, and 0 beyond the code of an image, which `codes[n]` is without these. With
+    `out`, the dataset of the file, channels last, read when it is indexed."""
     gap: Any
     """float64 `[n]`, relative duality gap: each energy is at most this fraction above its minimum."""
     steps: Any
@@ -47,6 +48,10 @@ class Codes:
     """int64 `[n]`: number of active units for each image."""
     names: tuple[str, ...] = ()
     """Name of each image: the path of its file, or its index in an array or file: `images[0]`, `x.npy[0]`."""
+    sizes: Any = None
+    """int64 `[n, 2]`, of numpy: rows and columns of the code of each image, None where all are alike."""
+    channels: Channels = "last"
+    """Axis of the features."""
 
     def __len__(self) -> int:
         """Return the number of images."""
@@ -61,12 +66,20 @@ class Codes:
         if isinstance(index, str):
             index = self._number(index)
         try:
-            return self.activity[index]
+            found = self.activity[index]
+            return found if self.sizes is None else self._cut(found, self.sizes[index])
         except (IndexError, TypeError, ValueError) as error:
             raise NotRecorded(
                 f"index: there are no such images: {error}\n    found:    {index!r}\n"
                 f"    expected: a number from 0 to {len(self) - 1}, a name, or several numbers"
             ) from None
+
+    def _cut(self, code: Any, size: Any) -> Any:
+        """Return the code of an image in its size; of several, they stay in one array."""
+        if len(code.shape) == len(self.activity.shape):
+            return code
+        rows, columns = size
+        return code[:rows, :columns] if self.channels == "last" else code[..., :rows, :columns]
 
     def __contains__(self, name: object) -> bool:
         """Return whether an image has this name, as `codes[name]` takes it."""
@@ -74,7 +87,7 @@ class Codes:
 
     def __iter__(self) -> Iterator[Any]:
         """Yield the activity of each image."""
-        return (self.activity[number] for number in range(len(self)))
+        return (self[number] for number in range(len(self)))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         """Return all activities as one array."""
@@ -124,9 +137,13 @@ class Codes:
     def __repr__(self) -> str:
         shape = tuple(self.activity.shape)
         gap, steps, active = (as_numpy("codes", one) for one in (self.gap, self.steps, self.active))
+        units, each = math.prod(shape), "each"
+        if self.sizes is not None:
+            positions = shape[1] * shape[2] if self.channels == "last" else shape[2] * shape[3]
+            units, each = units // positions * self.sizes.prod(axis=1).mean(), "at most"
         return (
-            f"<codes of {number_of_images(shape[0])}, [{', '.join(map(str, shape[1:]))}] each: "
-            f"{active.sum() / max(1, math.prod(shape)):.2%} active, "
+            f"<codes of {number_of_images(shape[0])}, [{', '.join(map(str, shape[1:]))}] {each}: "
+            f"{active.sum() / max(1, units):.2%} active, "
             f"relative gap at most {gap.max(initial=0):.2g}, {steps.mean():.0f} steps on average>"
         )
 

@@ -17,6 +17,7 @@ from petabatch.arrays import as_numpy
 from petabatch.coding.datasets import array_shapes, listed
 from petabatch.errors import MISSING, ArgumentError, InputError, Problem, did_you_mean, similar_path
 from petabatch.results import Results
+from petabatch.sources.files import HDF5_ERRORS, open_hdf5
 from petabatch.sources.transformed import transforms_of
 from petabatch.sources.transforms import Transform
 from petabatch.storage.checkpoint import checkpoint_steps, latest_checkpoint, load_checkpoint, step_of
@@ -66,9 +67,12 @@ def read(given: Any, axes: str | None, dataset: str | None, connection: str | No
         return _learned(given, connection)
     if isinstance(given, str | os.PathLike):
         path = os.fspath(given)
-        if os.path.isdir(path) or (dataset is None and _is_run(path)):
+        kind = kind_of(path) if dataset is None else None
+        if os.path.isdir(path) or kind == "run":
             with results.open(path) as run:
                 return _learned(run, connection)
+        if kind == "dictionary":
+            return _estimated(path)
         return _stored(path, axes, dataset)
     for name, value in (("dataset", dataset), ("connection", connection)):
         if value is not None:
@@ -79,14 +83,15 @@ def read(given: Any, axes: str | None, dataset: str | None, connection: str | No
     return Dictionary(_checked(values, axes, "dictionary"), "an array")
 
 
-def _is_run(path: str) -> bool:
-    """Return whether a file is an HDF5 file of a run."""
+def kind_of(path: str) -> str | None:
+    """Return what an HDF5 file of petabatch is of, such as "run"; None for other files."""
     import h5py
 
     if not (os.path.isfile(path) and h5py.is_hdf5(path)):
-        return False
+        return None
     with h5py.File(path, "r") as file:
-        return bool(file.attrs.get("kind") == "run")
+        kind = file.attrs.get("kind")
+        return kind if isinstance(kind, str) else None
 
 
 def _stored(path: str, axes: str | None, dataset: str | None) -> Dictionary:
@@ -102,6 +107,17 @@ def _stored(path: str, axes: str | None, dataset: str | None) -> Dictionary:
         raise ArgumentError("dataset", "this argument is missing", MISSING, expected, hint)
     values, name = WeightFile(path=path, dataset=dataset, axes=axes).stored()
     return Dictionary(_checked(values, axes, name), name)
+
+
+def _estimated(path: str) -> Dictionary:
+    """Return the dictionary of an estimator that has been saved, and how it is used."""
+    found, name = WeightFile(path=path, dataset="dictionary").stored()
+    with open_hdf5(path) as file:
+        try:
+            threshold, stride, signed = (file.attrs[name] for name in ("threshold", "stride", "signed"))
+        except HDF5_ERRORS as error:
+            raise InputError(f"{path}: this file cannot be read: {error}") from error
+    return Dictionary(_checked(found, None, name), path, float(threshold), int(stride), bool(signed))
 
 
 def _checked(values: np.ndarray, axes: str | None, name: str) -> np.ndarray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, cast, get_args
 
 import numpy as np
@@ -15,6 +15,7 @@ from petabatch.coding.datasets import array_shapes, listed
 from petabatch.coding.dictionary import Dictionary
 from petabatch.errors import ArgumentError, Described, InputError, TableError
 from petabatch.layers import Input
+from petabatch.lazy_property import lazy_property
 from petabatch.sources import Dataset, ImageArray, Images, Iterable, Video
 from petabatch.sources.gallery import Gallery
 from petabatch.sources.headers import raise_together
@@ -30,15 +31,46 @@ _METHODS = (*get_args(Normalize.model_fields["method"].annotation), "none")
 
 
 class Stack:
-    """Images of one size, each read when it is coded."""
+    """Images, each read when it is coded."""
 
-    def __init__(self, view: View, gallery: Gallery, shape: tuple[int, int, int]) -> None:
-        self.view, self.gallery, self.shape = view, gallery, shape
-        self._read = view.open(shape, len(gallery.shapes), seed=1)
+    def __init__(
+        self,
+        view: View,
+        gallery: Gallery,
+        sizes: Sequence[tuple[int, int]],
+        channels: int,
+        some: bool = False,
+    ) -> None:
+        """Take all images of a gallery, `some` of those of the view; `sizes` are rows and columns of each."""
+        self.view, self.gallery, self.sizes = view, gallery, sizes
+        rows, columns = zip(*sizes, strict=True)
+        self.shape = max(rows), max(columns), channels
+        """That of each image, if they are all of one size, else of one that each fits into."""
+        self._some = some
         self._block = gallery.block if self._shows_all() else None
 
     def __len__(self) -> int:
-        return len(self.gallery.shapes)
+        return len(self.sizes)
+
+    @lazy_property
+    def _read(self) -> Callable[[int, int], np.ndarray]:
+        if self._some:
+            return self.view.read(self.gallery, self.shape)
+        return self.view.open(self.shape, len(self.gallery.shapes), seed=1)
+
+    @property
+    def one_size(self) -> bool:
+        """Whether all images have the same rows and columns."""
+        return len(set(self.sizes)) == 1
+
+    def by_size(self, first: int, last: int) -> Iterator[tuple[list[int], Stack]]:
+        """Yield images `first` to `last - 1` of each size, with their numbers."""
+        numbers = dict[tuple[int, int], list[int]]()
+        for number in range(first, last):
+            numbers.setdefault(self.sizes[number], []).append(number)
+        for size, own in numbers.items():
+            some = self.gallery.of(own)
+            yield own, Stack(self.view, some, [size] * len(own), self.shape[2], some=True)
 
     def _shows_all(self) -> bool:
         """Return whether images are shown as they are stored: the only transform is a crop of all of each."""
@@ -52,7 +84,7 @@ class Stack:
         return map(self.gallery.name, range(len(self)))
 
     def read(self, first: int, last: int) -> np.ndarray:
-        """Return images `first` to `last - 1`, float32 `[n, ny, nx, channels]`, normalised."""
+        """Return images `first` to `last - 1`, of one size, float32 `[n, ny, nx, channels]`, normalised."""
         if self._block is not None:
             stored = self._block(first, last)
             top = largest(stored.dtype, self.gallery.name(first))
@@ -67,7 +99,7 @@ def stack(given: Any, normalize: str | None, dictionary: Dictionary, size: Any, 
 
     They are transformed as the source says or `normalize`, or else as in the run of the dictionary. `size` is
     that of the part of each image that is coded, by default all of it. Raises InputError if the images cannot
-    be read or differ in size, TableError if the source is invalid, ArgumentError if the arguments are.
+    be read, TableError if the source is invalid, ArgumentError if the arguments are.
     """
     if normalize is not None:
         choice("normalize", normalize, _METHODS)
@@ -95,19 +127,27 @@ def stack(given: Any, normalize: str | None, dictionary: Dictionary, size: Any, 
     for shape in set(gallery.shapes):
         if wanted is not None and shape[2] != wanted and (exact or not convertible(shape[2], wanted)):
             raise _other_channels(gallery, shape, patches)
-    sizes = sorted({view.chain((*one[:2], depth)).result(one)[:2] for one in set(gallery.shapes)})
-    if size is None and len(sizes) > 1:
-        others = "1 other" if len(gallery.shapes) == 2 else f"{len(gallery.shapes) - 1} others"
-        raise InputError(
-            f"{gallery.name(0)} and {others}: the images differ in size\n"
-            f"    found:    {' x '.join(map(str, sizes[0]))} to {' x '.join(map(str, sizes[-1]))} pixels\n"
-            "    hint:     code a part of each with `size`, the numbers of rows and columns"
-        )
-    rows, columns = sizes[0] if size is None else _size(size)
-    if small := next((one for one in sizes if one[0] < rows or one[1] < columns), None):
-        expected = f"at most {small[0]} rows and {small[1]} columns"
-        raise ArgumentError("size", "an image is smaller than this", (rows, columns), expected)
-    return Stack(view, gallery, (rows, columns, depth))
+    shown = {one: view.chain((*one[:2], depth)).result(one) for one in set(gallery.shapes)}
+    sizes = [shown[one][:2] for one in gallery.shapes]
+    if size is not None:
+        rows, columns = _size(size)
+        if small := next((one for one in sorted(set(sizes)) if one[0] < rows or one[1] < columns), None):
+            expected = f"at most {small[0]} rows and {small[1]} columns"
+            raise ArgumentError("size", "an image is smaller than this", (rows, columns), expected)
+        sizes = [(rows, columns)] * len(sizes)
+    if len(set(sizes)) > 1 and (view.unfitted or type(view).open is not View.open):
+        raise _of_one_size(gallery, sorted(set(sizes)))
+    return Stack(view, gallery, sizes, depth)
+
+
+def _of_one_size(gallery: Gallery, sizes: Sequence[tuple[int, int]]) -> InputError:
+    """Return the error about images that differ in size, of a source that gives them one."""
+    return InputError(
+        f"{gallery.name(0)} and {len(gallery.shapes) - 1} more: the images differ in size\n"
+        f"    found:    {' x '.join(map(str, sizes[0]))} to {' x '.join(map(str, sizes[-1]))} pixels, and "
+        "transforms that are fitted to all, or a reader of your own\n"
+        "    hint:     code a part of each with `size`, the numbers of rows and columns"
+    )
 
 
 def _steps(crop: Transform, normalize: str | None, dictionary: Dictionary) -> tuple[Transform, ...]:

@@ -16,6 +16,8 @@ from petabatch.coding.images import Stack
 from petabatch.connections import Conv
 from petabatch.engine.warm_up import WarmUp
 from petabatch.errors import ArgumentError, InputError, NonFiniteError
+from petabatch.geometry import make_link
+from petabatch.kernels.array import ArrayKernels
 from petabatch.lasso import Lasso, fits
 from petabatch.layers import FISTA, Input
 from petabatch.logs import log
@@ -37,7 +39,7 @@ _RECORDED = ("layers/code/A", f"probes/{GAP}", f"probes/{STEPS}")
 
 @dataclass(frozen=True)
 class Problem:
-    """What is minimised for each image, and how far."""
+    """What is minimised for each image, how far, and from where."""
 
     images: Stack
     dictionary: Dictionary
@@ -48,10 +50,12 @@ class Problem:
     steps: int
     threads: int | None
     device: Literal["cpu", "gpu"] | None
+    start: np.ndarray | None = None
+    """Codes to begin with, float32 `[images, *units]`; by default 0."""
 
     @property
     def units(self) -> tuple[int, int, int]:
-        """Shape of a code."""
+        """Shape of a code, of images that differ in size that of the largest."""
         rows, columns, _ = self.images.shape
         return rows // self.stride, columns // self.stride, len(self.dictionary.weights)
 
@@ -71,8 +75,9 @@ class Problem:
 
     def __str__(self) -> str:
         steps = ", ".join(step.type for step in self.images.view.steps)
+        of = "of" if self.images.one_size else "of up to"
         return (
-            f"{number_of_images(len(self.images))} of {list(self.images.shape)}, transforms: {steps}; "
+            f"{number_of_images(len(self.images))} {of} {list(self.images.shape)}, transforms: {steps}; "
             f"dictionary: {self.dictionary.name}, threshold {self.threshold}, "
             f"stride {self.stride}{', signed' if self.signed else ''}"
         )
@@ -91,20 +96,15 @@ class Problem:
     def one_position(self) -> bool:
         """Whether each patch is a whole image, so that a code is that of a vector."""
         whole = self.dictionary.weights.shape[1:] == self.images.shape and self.units[:2] == (1, 1)
-        return whole and self.device != "gpu" and fits(self.units[2])
+        return whole and self.images.one_size and self.device != "gpu" and fits(self.units[2])
 
     def solved(self) -> Iterator[Codes]:
         """Yield the codes of the images in order, of some at a time; warn of those that did not converge.
 
         Raises InputError if numbers are too large or too small for float32.
         """
-        code, unconverged = self._lasso() if self.one_position else self._part, []
-        for first in range(0, len(self.images), self.together):
-            last = min(first + self.together, len(self.images))
-            images = self.images.read(first, last)
-            if self.dictionary.factor != 1:
-                images = images * np.float32(self.dictionary.factor)
-            codes = code(first, images)
+        unconverged = []
+        for codes in self._coded():
             unconverged.append(codes.gap[codes.gap > self.gap])
             yield codes
         gaps = np.concatenate(unconverged)
@@ -117,6 +117,43 @@ class Problem:
                 f"{self.steps:,}",
                 gaps.max(),
             )
+
+    def _coded(self) -> Iterator[Codes]:
+        code = self._lasso() if self.one_position else self._part
+        for first in range(0, len(self.images), self.together):
+            last = min(first + self.together, len(self.images))
+            if not self.images.one_size:
+                yield self._sizes_apart(first, last)
+                continue
+            images = self.images.read(first, last)
+            if self.dictionary.factor != 1:
+                images = images * np.float32(self.dictionary.factor)
+            yield code(first, images)
+
+    def _sizes_apart(self, first: int, last: int) -> Codes:
+        """Return the codes of images that differ in size, made for each size, in an array of the largest."""
+        count = last - first
+        found = Codes(
+            np.zeros((count, *self.units), np.float32),
+            np.zeros(count),
+            np.zeros(count, np.int64),
+            np.zeros(count, np.int64),
+            sizes=np.zeros((count, 2), np.int64),
+        )
+        for numbers, images in self.images.by_size(first, last):
+            own = replace(self, images=images)
+            rows, columns, _ = own.units
+            if self.start is not None:
+                own = replace(own, start=self.start[numbers, :rows, :columns])
+            begin = 0
+            for codes in own._coded():
+                places = np.array(numbers[begin : begin + len(codes)]) - first
+                begin += len(codes)
+                found.activity[places, :rows, :columns] = codes.activity
+                found.sizes[places] = rows, columns
+                for name in ("gap", "steps", "active"):
+                    getattr(found, name)[places] = getattr(codes, name)
+        return found
 
     def _lasso(self) -> Callable[[int, np.ndarray], Codes]:
         """Return the function that codes images of one position, without a network."""
@@ -149,6 +186,8 @@ class Problem:
         network = _network(self, run, images, weights, threshold)
         with Simulator(network, device=self.device, mpi=False) as sim:
             sim._live.undo = None  # after an error there are no codes
+            if self.start is not None:
+                self._begin(sim, np.ldexp(self.start[first : first + len(images)], exponent), weights)
             try:
                 sim.run(quiet=True)
             except NonFiniteError as error:
@@ -156,6 +195,14 @@ class Problem:
             code, gap, steps = (sim.recorded[path][0] for path in _RECORDED)
         active = np.count_nonzero(code, axis=(1, 2, 3)).astype(np.int64)
         return self._unscaled(first, images, Codes(code, gap, steps.astype(np.int64), active), exponent)
+
+    def _begin(self, sim: Simulator, code: np.ndarray, weights: np.ndarray) -> None:
+        """Start from codes of the dictionary divided by 2^exponent, at rest, and what they show."""
+        rows, columns, features = self.units
+        link = make_link((rows, columns, features), self.images.shape, weights.shape[1:3], shared=True)
+        patches = weights.astype(np.float32).reshape(1, 1, features, -1)
+        sim["code"]["A"] = sim["code"]["A_before"] = code
+        sim["recon"]["A"] = ArrayKernels(np).synthesize(code, patches, link.patches)
 
     def _unscaled(self, first: int, images: np.ndarray, codes: Codes, exponent: int) -> Codes:
         """Return codes of the dictionary itself, of those of it divided by 2^exponent."""
@@ -172,8 +219,9 @@ class Problem:
     def _beyond(self, first: int, images: np.ndarray, slices: Iterable[int]) -> InputError:
         """Return the error about images whose codes are not numbers of float32."""
         number = int(next(iter(slices), 0))
+        name = self.images.gallery.name(first + number)
         return InputError(
-            f"{self.images.gallery.name(first + number)}: its code is beyond the range of float32\n"
+            f"{name}: its code is beyond the range of float32\n"
             f"    found:    pixels up to {np.abs(images[number]).max():.3g}, "
             f"weights of the dictionary up to {np.abs(self.dictionary.weights).max():.3g}\n"
             "    hint:     scale the images, or the dictionary and the threshold"
@@ -186,15 +234,19 @@ def _short(step: Transform) -> dict[str, Any]:
 
 def check(problem: Problem) -> None:
     """Raise an error if the dictionary does not fit on the images."""
-    rows, columns, _ = problem.images.shape
     high, wide = problem.dictionary.weights.shape[1:3]
-    if high > rows or wide > columns:
-        expected = f"at most {rows} rows and {columns} columns"
-        raise ArgumentError("dictionary", "its patches are larger than the images", (high, wide), expected)
-    if rows % problem.stride or columns % problem.stride:
-        expected = f"a divisor of {rows} rows and {columns} columns"
-        hint = "code a part of each image with `size`"
-        raise ArgumentError("stride", "the stride does not divide the images", problem.stride, expected, hint)
+    for rows, columns in sorted(set(problem.images.sizes)):
+        if high > rows or wide > columns:
+            expected = f"at most {rows} rows and {columns} columns"
+            raise ArgumentError(
+                "dictionary", "its patches are larger than the images", (high, wide), expected
+            )
+        if rows % problem.stride or columns % problem.stride:
+            expected = f"a divisor of {rows} rows and {columns} columns"
+            hint = "code a part of each image with `size`"
+            raise ArgumentError(
+                "stride", "the stride does not divide the images", problem.stride, expected, hint
+            )
 
 
 def _scaled(problem: Problem) -> tuple[np.ndarray, float, int]:

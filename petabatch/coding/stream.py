@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable as Images
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
 from typing import Any
 
-from petabatch.arguments import checked, choice, whole_number
+from petabatch.arguments import check_types, checked, choice, whole_number
 from petabatch.arrays import channels_first
 from petabatch.coding import encode
 from petabatch.coding.codes import Codes
 from petabatch.coding.dictionary import read
 from petabatch.errors import ArgumentError
 from petabatch.sources import Iterable
+
+_UNUSABLE = {
+    **dict.fromkeys(("out", "force"), "a stream is not written to a file"),
+    "start": "a stream has no codes to begin with",
+}
+"""Arguments of `encode` that streams do not have, and why."""
 
 
 @checked()
@@ -30,13 +37,13 @@ def encode_stream(
     ----------
     images
         An iterable, such as a generator or a `DataLoader`: of images `[ny, nx, channels]` or `[ny, nx]`, or
-        of batches of them `[n, ny, nx, channels]`, of any library, all of one size.
+        of batches of them `[n, ny, nx, channels]`, of any library.
     dictionary, threshold
         As for `encode`. A run is read once, before the first image.
     batch
         Images that are coded together.
     options
-        The other arguments of `encode`, but `out` and `force`.
+        The other arguments of `encode`, but `out`, `force` and `start`.
 
     Returns
     -------
@@ -46,7 +53,8 @@ def encode_stream(
     Raises
     ------
     InputError, ArgumentError
-        As `encode`, when the codes of the images concerned are asked for.
+        As `encode`: for arguments of unusable types at once, else when the codes of the images concerned are
+        asked for.
 
     Examples
     --------
@@ -55,10 +63,11 @@ def encode_stream(
     [2, 2, 1]
     """
     batch = whole_number("batch", batch, 1)
-    if unusable := [name for name in ("out", "force") if name in options]:
-        raise ArgumentError(
-            unusable[0], "a stream is not written to a file", options[unusable[0]], hint="encode writes one"
-        )
+    inspect.signature(encode).bind((), dictionary, threshold, **options)  # a TypeError names what is unknown
+    check_types(encode, options)
+    for name, why in _UNUSABLE.items():
+        if name in options:
+            raise ArgumentError(name, why, options[name], hint="`encode` takes it")
     channels = choice("channels", options.get("channels", "last"), ("last", "first"))
     if not hasattr(images, "__iter__"):
         raise ArgumentError("images", "these are not images one after the other", images, "an iterable")

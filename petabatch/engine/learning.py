@@ -11,7 +11,8 @@ from petabatch.engine.finite import assert_finite, changed_by_updates
 from petabatch.engine.signals import Signals
 from petabatch.engine.state import refresh
 from petabatch.engine.steppers import Stepper
-from petabatch.engine.weight_update import ACTIVE, SUMMED, change, normalise
+from petabatch.engine.weight_update import change, normalise
+from petabatch.network.graph import ACTIVE
 from petabatch.network.plan import Plan
 from petabatch.spec.parts import StepContext
 
@@ -39,14 +40,15 @@ class LaneLearning:
         whole = self._plan.whole_graph
         due = [update for update in self._plan.weight_updates if update.due(step)]
         for update in due:
-            signals.product(update.name, step, self._stepper.products)
+            known, number = self._stepper.products, update.update(step)
+            signals.product(update.name, step, number, self._slices, known)
         if due:
             self._stepper.before_weight_change()
         for update in due:
             if not update.reduced:
                 mine, slices = signals.learning[update.name], self._ctx.slices
-                for kind in SUMMED if update.shared else (ACTIVE,):
-                    if kind in mine:
+                for kind in graph.summed[update.name]:
+                    if update.shared or kind == ACTIVE:
                         signals.features.add_tiles(mine[kind], signals.tag)
                 number, xp = update.update(step), self._ctx.xp
                 change(whole, signals.features, update.name, mine, {}, number, 1, slices, xp, signals.tag)

@@ -6,7 +6,7 @@ of its pre layer some steps ago);  Hebbian product of a connection = pre activit
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from typing import Any
@@ -15,11 +15,10 @@ from petabatch.engine.features import Features
 from petabatch.engine.history import History
 from petabatch.engine.lane_images import ImageMargin
 from petabatch.engine.state import owned
-from petabatch.engine.weight_update import ACTIVE, SUMMED
 from petabatch.geometry import Patches
 from petabatch.kernels.array import ArrayKernels
 from petabatch.lazy_property import lazy_property
-from petabatch.network.graph import Edge, Graph
+from petabatch.network.graph import ACTIVE, Edge, Graph
 from petabatch.network.shares import ALL
 from petabatch.spec.parts import Tile
 from petabatch.spec.weights import Learning
@@ -115,15 +114,19 @@ class Signals:
         border = "zero" if via.pre in self.margins else self.graph.border(via.pre)
         return via.strength * self._delivered(connection, activity, border, self._weights(connection))
 
-    def product(self, weights: str, step: int, known: KnownProduct) -> None:
+    def product(
+        self, weights: str, step: int, update: int, slices: Sequence[int], known: KnownProduct
+    ) -> None:
         """Compute what an update of `weights` sums over slices, wherever these weights are used and learn.
 
-        They are written to the connection's arrays: its Hebbian product, what its rule counts, and how often
-        features were active. `known` writes what the stepper knows already, and returns whether it did.
+        They are written to the connection's arrays, of these `slices`: its Hebbian product, what its rule
+        counts and measures, and how often features were active. `known` writes what the stepper knows
+        already, and returns whether it did.
         """
-        sums = {kind: array for kind, array in self.learning[weights].items() if kind in SUMMED}
+        sums = {kind: self.learning[weights][kind] for kind in self.graph.summed[weights]}
         (owner, against), *clones = self.graph.learning_pairs[weights]
         self._write_terms(weights, owner, against, sums, step, known)
+        self._measure(weights, against, sums, step, update, slices)
         for clone, against in clones:
             terms = {kind: self.kernels.xp.empty_like(array) for kind, array in sums.items()}
             self._write_terms(weights, clone, against, terms, step, known)
@@ -328,12 +331,36 @@ class Signals:
             into["active"][...] = (pre != 0).sum(axis=(1, 2))[:, None, None]
         self._count_once(weights, name, into)
 
+    def _measure(
+        self,
+        weights: str,
+        against: str,
+        into: Mapping[str, Array],
+        step: int,
+        update: int,
+        slices: Sequence[int],
+    ) -> None:
+        """Write what the rule of `weights` measures beside products, where it does: all is here then."""
+        owner, link = self.graph.plastic[weights], self.graph.wirings[weights].link
+        assert owner.learn is not None
+        assert link is not None
+        further = {one.name: into[one.name] for one in owner.learn.sums(owner.weights(link))}
+        if not further:
+            return
+        pre, post = self.ends(weights, against, step)
+        units = self.kernels.coarse(pre, link.patches, "zero")[:, 0]
+        patches = self.kernels.windows(post, link.patches, "zero")[:, 0]
+        owner.learn.measure(
+            units, patches, self._weights(weights)[:, 0], further, update, slices,
+            self.graph.network.batch, self.kernels.multiply,
+        )  # fmt: skip
+
     def _count_once(self, weights: str, name: str, into: Mapping[str, Array]) -> None:
         """Leave what is summed over tiles to the first of those that have made a connection as a whole."""
         if not self.graph.tiling.repeated(name) or self.features.tiles.rank == 0:
             return
         shared = over_positions(self.graph.weighted[weights].mode)
-        for kind in into.keys() & set(SUMMED if shared else (ACTIVE,)):
+        for kind in into if shared else into.keys() & {ACTIVE}:
             into[kind][...] = 0
 
 

@@ -12,8 +12,9 @@ from petabatch.engine.features import Features
 from petabatch.engine.finite import changed_by_updates
 from petabatch.engine.reduction import Exact, Overlapped, Reduction
 from petabatch.engine.state import State, owned
-from petabatch.engine.weight_update import ACTIVE, SUMMED, change, normalise
+from petabatch.engine.weight_update import change, normalise
 from petabatch.errors import NonFiniteError
+from petabatch.network.graph import ACTIVE
 from petabatch.network.plan import Plan
 from petabatch.network.weight_updates import UpdateSchedule
 from petabatch.parallel.comm import Comm
@@ -82,13 +83,12 @@ class Updates:
         """Return the sums to apply now."""
         parts, late = {}, {}
         for schedule in group:
-            for kind in SUMMED:
-                place = f"connections/{schedule.name}"
-                if f"{place}/{kind}" in self.products:
-                    called = _called(schedule.name, kind)
-                    parts[called], late[called] = self.products[f"{place}/{kind}"], f"{place}/late_{kind}"
-                    if kind == ACTIVE and not schedule.shared:
-                        self.features.add_tiles(parts[called], 0)
+            place = f"connections/{schedule.name}"
+            for kind in self.plan.graph.summed[schedule.name]:
+                called = _called(schedule.name, kind)
+                parts[called], late[called] = self.products[f"{place}/{kind}"], f"{place}/late_{kind}"
+                if kind == ACTIVE and not schedule.shared:
+                    self.features.add_tiles(parts[called], 0)
         return self.reduction(index, group[0].update(step), parts, late, group[0].shared)
 
     def _layers(self, group: Sequence[UpdateSchedule]) -> str:
@@ -103,7 +103,8 @@ class Updates:
 
     def _change(self, schedule: UpdateSchedule, step: int, sums: Mapping[str, Array]) -> None:
         mine = owned(self.state.arrays, f"connections/{schedule.name}")
-        own = {kind: sums[called] for kind in SUMMED if (called := _called(schedule.name, kind)) in sums}
+        kinds = self.plan.graph.summed[schedule.name]
+        own = {kind: sums[_called(schedule.name, kind)] for kind in kinds}
         graph, update = self.plan.at_step(step).whole_graph, schedule.update(step)
         change(graph, self.features, schedule.name, mine, own, update, graph.network.batch, (0,), np)
 

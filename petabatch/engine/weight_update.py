@@ -11,14 +11,10 @@ import numpy as np
 from petabatch.engine.features import Features
 from petabatch.learning.decorrelate import decorrelate
 from petabatch.network.features import learns_together, normalised_together
-from petabatch.network.graph import Graph
+from petabatch.network.graph import ACTIVE, Graph
 from petabatch.spec.part_errors import calling
 from petabatch.spec.parts import WeightOwner
 from petabatch.variable import Array
-
-ACTIVE = "active"
-SUMMED = ("product", "counts", ACTIVE)
-"""What an update needs of the slices: pre times post, the rule's counts, how often features were active."""
 
 
 def change(
@@ -36,8 +32,8 @@ def change(
     """Change the weights of connection `name` in place by update number `update`; collective for each `tag`.
 
     `graph` is that of all features, which an update that couples features gathers. `mine` holds the
-    connection's arrays by their names; `sums` those of `SUMMED` over `slices` slices, which are in `mine`
-    otherwise. `owners` are the slices the weights belong to, (0,) when they are one for all.
+    connection's arrays by their names; `sums` those of `Graph.summed` over `slices` slices, which are in
+    `mine` otherwise. `owners` are the slices the weights belong to, (0,) when they are one for all.
     """
     owner = graph.plastic[name]
     assert owner.learn is not None
@@ -47,7 +43,7 @@ def change(
         sums = {**mine, **sums}
         weights = mine["weights"]
         with calling(owner.learn, f"connections.{name}.learn"):
-            owner.learn.change(weights, sums["product"], sums.get("counts"), mine, update, slices, xp)
+            owner.learn.change(weights, sums["product"], sums.get("counts"), sums, update, slices, xp)
         if owner.decorrelate:
             from petabatch.kernels.cpu.products import multiply  # numba, which is not needed before a run
 

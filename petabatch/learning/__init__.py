@@ -4,6 +4,7 @@ from petabatch.learning.adam import Adam
 from petabatch.learning.averaging import RateDecay
 from petabatch.learning.hebbian import Hebbian
 from petabatch.learning.oja import Oja
+from petabatch.learning.online import Online
 from petabatch.learning.revive import Revive
 
-__all__ = ["Adam", "Hebbian", "Oja", "RateDecay", "Revive"]
+__all__ = ["Adam", "Hebbian", "Oja", "Online", "RateDecay", "Revive"]

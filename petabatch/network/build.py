@@ -15,6 +15,7 @@ from petabatch.network.checks import (
     check_normalisers,
     check_observers,
     check_resets,
+    check_rules,
     check_starts,
     reporter,
     unknown,
@@ -57,6 +58,7 @@ def build(network: Network) -> Graph:
     check_borders(network, problems)
     check_starts(network, problems)
     check_learning(network, problems)
+    check_rules(network, wirings, problems)
     check_normalisers(network, problems)
     check_observers(network, problems)
     check_resets(network, problems)

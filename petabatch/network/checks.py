@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from petabatch.errors import Problem, did_you_mean
 from petabatch.geometry import GeometryError
 from petabatch.spec.compiled import NotSuitable
 from petabatch.spec.network import SPIKES, Network
-from petabatch.spec.parts import Layer, Probe, WeightOwner
+from petabatch.spec.parts import Layer, Probe, WeightOwner, Wiring
 from petabatch.weight_mode import for_each_slice, over_slices
 
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
@@ -96,6 +96,35 @@ def check_learning(network: Network, problems: list[Problem]) -> None:
                     expected=f"{connection.post} {list(network.layers[connection.post].shape)}",
                 )
             )
+
+
+def check_rules(network: Network, wirings: Mapping[str, Wiring], problems: list[Problem]) -> None:
+    """Check that the weights of each learning rule are such that it learns, and that it has all it needs."""
+    for name, wiring in wirings.items():
+        owner, link = network.connections[name].owner, wiring.link
+        if owner is not None and owner.learn is not None and link is not None:
+            rule = owner.learn
+            rule.check(owner, link, reporter(f"connections.{name}", problems))
+            if rule.sums(owner.weights(link)):
+                _check_sums(network, name, rule.type, problems)
+
+
+def _check_sums(network: Network, name: str, rule: str, problems: list[Problem]) -> None:
+    """Check that the layers of a rule with sums of its own are whole on each rank, and its weights alone."""
+    key = f"connections.{name}.learn"
+    if network.parallel.parts > 1:
+        message = f"the rule {rule} needs all of its layers on each rank"
+        problems.append(Problem(key, message, network.parallel.split, "slices that ranks do not share"))
+    problems += [
+        Problem(
+            key,
+            f"weights that learn by the rule {rule} learn in one place only",
+            found=f"{other} learns too",
+            expected=f"{other} without `error`",
+        )
+        for other, clone in network.connections.items()
+        if clone.borrows == name and clone.learns_against is not None
+    ]
 
 
 def check_normalisers(network: Network, problems: list[Problem]) -> None:

@@ -19,6 +19,9 @@ from petabatch.spec.parts import Connection, WeightOwner, Wiring
 from petabatch.spec.synapses import Synapses
 from petabatch.variable import Border, Variable, Whole
 
+ACTIVE = "active"
+"""The sum over slices of how often features were active."""
+
 
 @dataclass(frozen=True)
 class Edge:
@@ -198,6 +201,22 @@ class Graph:
                 found |= {f"connections/{name}/{variable.name}": variable for variable in own}
         return found
 
+    @cached_property
+    def summed(self) -> dict[str, tuple[str, ...]]:
+        """What the updates of each plastic connection need of the slices, by the names of its arrays.
+
+        The product of pre and post, the counts of the rule, how often features were active, and other sums.
+        """
+        found = {}
+        for name, owner in self.plastic.items():
+            link = self.wirings[name].link
+            assert link is not None
+            assert owner.learn is not None
+            further = tuple(one.name for one in owner.learn.sums(owner.weights(link)))
+            every = ("product", "counts", ACTIVE, *further)
+            found[name] = tuple(one for one in every if f"connections/{name}/{one}" in self.variables)
+        return found
+
     def patches_of(self, weights: str | None) -> str:
         """Return the key of weights as the post layer sees them: patches that are derived, or themselves."""
         derived = f"connections/{weights}/patches"
@@ -247,7 +266,8 @@ class Graph:
         if owner.learn is not None and owner.learn.counted:
             # All post features of a place see the same pre units.
             sums += [replace(weights, name="counts", shape=(*weights.shape[:-1], 1))]
-        sums += [replace(usage, name="active")] if counted else []
+        sums += [replace(usage, name=ACTIVE)] if counted else []
+        sums += owner.learn.sums(weights) if owner.learn is not None else []
         late = self.network.run.reduce == "overlapped" and weights.per == "network"
         return [
             *(replace(one, per="slice", checkpoint=False) for one in sums),

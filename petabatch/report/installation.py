@@ -23,7 +23,9 @@ def installation() -> str:
         "analysis": "xarray",
         "images": "skimage",
         "video": "av",
+        "petavision": "lupa",
         "sklearn": "sklearn",
+        "torch": "torch",
     }
     parts = [
         f"{extra} {'yes' if importlib.util.find_spec(module) else 'no'}" for extra, module in optional.items()

@@ -79,6 +79,20 @@ class Gallery:
             slots=slots,
         ), set()
 
+    def of(self, numbers: Sequence[int]) -> Gallery:
+        """Return some of the images, each an item of its own."""
+        return replace(
+            self,
+            shapes=[self.shapes[number] for number in numbers],
+            read=lambda number, rows, columns: self.read(numbers[number], rows, columns),
+            name=lambda number: self.name(numbers[number]),
+            films=(),
+            bad={},
+            holders=[(self.name(number), 1) for number in numbers],
+            slots=(),
+            block=None,
+        )
+
     @property
     def files(self) -> Sequence[tuple[str, int]]:
         """Files of the items, in order, each with its number of items."""

@@ -108,6 +108,11 @@ class View(TransformedSource):
         playlist = self.order.open(gallery.frames, 1 if self.slices == "same" else batch, seed)
         return self._reader(gallery, playlist, chain, seed, bad)
 
+    def read(self, gallery: Gallery, shape: tuple[int, int, int]) -> Views:
+        """Return a reader of some images, which all fit, in their order, each shown once."""
+        playlist = Sequential().open(gallery.frames, len(gallery.shapes), 1)
+        return self._reader(gallery, playlist, self.chain(shape), self._stream(1), set())
+
     def _stream(self, seed: int) -> int:
         """Return the seed of this source's random choices in a run with `seed`."""
         return int(stream(seed, "source", self.seed).integers(2**63)) if self.seed else seed

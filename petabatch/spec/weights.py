@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -13,6 +13,10 @@ from petabatch.arrays import is_array
 from petabatch.spec.model import Flag, Offset, Part
 from petabatch.spec.schedule import DISPLAY, Schedule
 from petabatch.variable import Array, Variable
+
+if TYPE_CHECKING:
+    from petabatch.geometry import Link
+    from petabatch.spec.parts import WeightOwner
 
 
 class Initial(Part):
@@ -123,6 +127,36 @@ class Learning(Part):
         """Initialisers of variables of the rule that do not start at 0, each with the key that gives it."""
         return {}
 
+    def check(self, owner: WeightOwner, link: Link, report: Callable[..., None]) -> None:
+        """Report, by `report(key, message, found=, expected=, hint=)`, why these weights cannot learn so."""
+
+    def sums(self, weights: Variable) -> Sequence[Variable]:
+        """Declare what else `change` needs summed over positions and slices, beside products and counts.
+
+        Such a rule needs all of both layers on each rank, and no clones that learn too.
+        """
+        return ()
+
+    def measure(
+        self,
+        units: Array,
+        patches: Array,
+        weights: Array,
+        into: Mapping[str, Array],
+        update: int,
+        slices: Sequence[int],
+        batch: int,
+        multiply: Callable[[Array, Array], Array],
+    ) -> None:
+        """Write these sums, of each slice of a lane alone, for update number `update`.
+
+        `units` are those of the pre layer `[lanes, positions, nf_pre]`, `patches` what those of each position
+        show of the layer learned against `[lanes, positions, K]`, `weights` are `[lanes or 1, nf_pre, K]`;
+        `slices` are the numbers of these among the `batch` of all. `multiply` returns the product of
+        matrices.
+        """
+        raise NotImplementedError(f"learning rules of type {self.type} declare no sums")
+
     def tally(self, pre: Array) -> Array:
         """Return the summand of `counts`: by default 1 for each active pre unit."""
         return (pre != 0).astype(pre.dtype)
@@ -145,6 +179,6 @@ class Learning(Part):
         """Change `weights` in place, at update number `update` (from 0).
 
         `product` is the sum of pre * post over positions (and over `slices` slices, for modes `extra_*`),
-        with the shape of the weights. `counts` is the number of active pre units in that sum, equal for all
-        post features: its last axis has length one.
+        with the shape of the weights, and `state` has the other `sums` too. `counts` is the number of active
+        pre units in that sum, equal for all post features: its last axis has length one.
         """

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from petabatch.errors import PetabatchError
+from petabatch.geometry import Axis
 from petabatch.kernels.cpu.placed import add_placed, correlate_placed
 
 _TOLERANCE = 1e-11
@@ -56,7 +57,9 @@ class Places:
     @property
     def _first(self) -> tuple[int, int]:
         """Row and column of the first patch in the image with its margin."""
-        return tuple(size - (size - self.stride) // 2 for size in self.margin)  # type: ignore[return-value]
+        ends = zip(self.units, self.shape, self.patch, strict=False)  # but for channels
+        y, x = (size + Axis(coarse, fine, self.stride, size).start(0) for coarse, fine, size in ends)
+        return y, x
 
     def padded(self, image: np.ndarray) -> np.ndarray:
         """Return an image with a margin of zeros."""

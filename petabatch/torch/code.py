@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from petabatch.torch.active_set import ActiveSet, Places
 
 
 class SparseCode(torch.autograd.Function):  # type: ignore[misc]  # torch may be missing
-    """The function behind `sparse_code`, with the arguments of `forward` in their order."""
+    """The function behind `sparse_code`, whose other arguments are its `options`."""
 
     @staticmethod
     def forward(
@@ -21,30 +22,24 @@ class SparseCode(torch.autograd.Function):  # type: ignore[misc]  # torch may be
         images: torch.Tensor,
         dictionary: torch.Tensor,
         threshold: torch.Tensor | float,
-        stride: int,
-        signed: bool = False,
-        gap: float = 1e-4,
-        steps: int = 1000,
-        threads: int | None = None,
+        options: Mapping[str, Any],
     ) -> torch.Tensor:
         """Return the codes of images; see `sparse_code`."""
         pixels, atoms = (one.detach().cpu().double().numpy() for one in (images, dictionary))
         penalty = float(threshold)
-        codes = encode(
-            pixels.astype(np.float32), atoms, penalty, stride=stride, axes="oihw", channels="first",
-            gap=gap, steps=steps, signed=signed, threads=threads, quiet=True,
-        )  # fmt: skip
+        given = {"axes": "oihw", "channels": "first", "quiet": True, **options}
+        codes = encode(pixels.astype(np.float32), atoms, penalty, **given)
         # A copy, of which all images have views: tensors may change before the gradients are asked for.
         patches, shown = np.array(np.moveaxis(atoms, 1, -1), order="C"), np.moveaxis(pixels, 1, -1)
-        places = Places(shown.shape[1:], patches.shape[1:], stride)
+        places = Places(shown.shape[1:], patches.shape[1:], options["stride"])
         found = np.zeros((len(shown), places.units[0] * places.units[1], len(atoms)))
         ctx.places, ctx.features = places, len(atoms)
         ctx.sets = [ActiveSet(image, patches, places, penalty) for image in shown]
         for active, code, near in zip(ctx.sets, found, np.moveaxis(np.asarray(codes), 1, -1), strict=True):
-            active.find(near.reshape(code.shape).astype(float), signed)
+            active.find(near.reshape(code.shape).astype(float), options["signed"])
             code[active.at, active.feature] = active.code
-        given = images, dictionary, threshold
-        ctx.kinds = [_kind(one) if isinstance(one, torch.Tensor) else None for one in given]
+        tensors = images, dictionary, threshold
+        ctx.kinds = [_kind(one) if isinstance(one, torch.Tensor) else None for one in tensors]
         return _first(found.reshape(len(found), *places.units, -1), ctx.kinds[0])
 
     @staticmethod
@@ -60,7 +55,7 @@ class SparseCode(torch.autograd.Function):  # type: ignore[misc]  # torch may be
             by_threshold += change
         images, dictionary, threshold = ctx.kinds
         scalar = None if threshold is None else torch.full(threshold[0], by_threshold, **threshold[1])
-        return _first(by_image, images), _first(by_atoms, dictionary), scalar, *[None] * 5
+        return _first(by_image, images), _first(by_atoms, dictionary), scalar, None
 
 
 def sparse_code(
@@ -102,7 +97,8 @@ def sparse_code(
     InputError, ArgumentError
         As for `petabatch.encode`.
     """
-    found: torch.Tensor = SparseCode.apply(images, dictionary, threshold, stride, signed, gap, steps, threads)
+    options = {"stride": stride, "signed": signed, "gap": gap, "steps": steps, "threads": threads}
+    found: torch.Tensor = SparseCode.apply(images, dictionary, threshold, options)
     return found
 
 

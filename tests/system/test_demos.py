@@ -270,3 +270,15 @@ def test_the_numbers_of_a_simulation_tell_its_inputs() -> None:
     resting, oscillating = simulate(np.array([[0.2, 2.0], [1.45, -0.6]]))
     assert resting[0] < 0.1 < oscillating[0]
     assert 30 < oscillating[2] < 45  # Hz
+
+
+def test_digits_are_recognised_by_codes_of_a_dictionary_learned_without_a_rate(folder: Path) -> None:
+    pytest.importorskip("matplotlib").use("agg")
+    names: dict[str, Any] = {}
+    exec((DEMOS / "digits" / "demo.py").read_text(), names)
+    scores = names["scores"]
+    final = [score for name, score in scores.items() if name != "recorded while learning"]
+    assert len(final) == 3
+    assert min(final) >= 0.948  # of codes by MiniBatchDictionaryLearning
+    assert scores["recorded while learning"] < min(final)
+    assert names["pipeline"].score(names["vectors"][1200:], names["asked"]) >= 0.948

@@ -13,6 +13,7 @@ from typing import Any
 from petabatch import builtins, simulation
 from petabatch.petavision.aliases import CLASSES as FORMER
 from petabatch.petavision.keys import CLASSES
+from petabatch.report.installation import installation
 from petabatch.spec.reference import markdown
 from petabatch.spec.schema import json_schema
 from petabatch.version import __version__
@@ -115,6 +116,15 @@ def test_the_readme_lists_the_extras() -> None:
     with (REPOSITORY / "pyproject.toml").open("rb") as file:
         extras = tomllib.load(file)["project"]["optional-dependencies"]
     assert listed == set(extras)
+
+
+def test_info_lists_the_extras_that_users_may_lack() -> None:
+    line = next(line for line in installation().splitlines() if line.startswith("extras "))
+    listed = set(re.findall(r"([\w-]+) (?:yes|no)", line))
+    with (REPOSITORY / "pyproject.toml").open("rb") as file:
+        extras = set(tomllib.load(file)["project"]["optional-dependencies"])
+    of_gpus, of_developers = {"gpu", "gpu-cuda12"}, {"test", "frameworks", "nvrtc", "dev", "docs"}
+    assert listed == extras - of_gpus - of_developers - {"benchmarks", "all"}
 
 
 def test_the_citation_has_this_version() -> None:

@@ -136,8 +136,100 @@ def test_a_stream_is_coded_as_all_its_images_are_some_at_a_time(channels: str) -
     assert [len(part) for part in batches] == [4, 3]
     with pytest.raises(ArgumentError, match="out: a stream is not written to a file"):
         petabatch.encode_stream(stream(), dictionary, 0.1, stride=4, out="codes.h5")
-    with pytest.raises(InputError, match="differ in size"):
-        list(petabatch.encode_stream([images[0], images[1, :3, :3]], dictionary, 0.1, stride=4))
+    with pytest.raises(ArgumentError, match="start: a stream has no codes to begin with"):
+        petabatch.encode_stream(stream(), dictionary, 0.1, stride=4, start=found[0])
+    with pytest.raises(TypeError, match="unexpected keyword argument 'treads'"):
+        petabatch.encode_stream(stream(), dictionary, 0.1, stride=4, treads=1)
+    with pytest.raises(ArgumentError, match="gap: the value has the wrong type"):
+        petabatch.encode_stream(stream(), dictionary, 0.1, stride=4, gap="small")
+
+
+SIZES = ((8, 12), (12, 8), (8, 12), (6, 6), (8, 8))
+
+
+def differing(channels: int = 2) -> list[np.ndarray]:
+    """Return images that differ in size."""
+    rng = np.random.default_rng(8)
+    return [rng.standard_normal((*size, channels)) for size in SIZES]
+
+
+@pytest.mark.parametrize("channels", ["last", "first"])
+@pytest.mark.parametrize("together", [1, 2, 5])
+def test_an_image_has_the_code_that_it_has_alone_whatever_the_size_of_others(
+    channels: str, together: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    images, dictionary = differing(), np.random.default_rng(9).standard_normal((5, 4, 4, 2)) / 4
+    options = {"threshold": 0.3, "stride": 2, "signed": True, "channels": channels}
+    given = [np.moveaxis(image, -1, 0) if channels == "first" else image for image in images]
+    monkeypatch.setattr("petabatch.coding.problem._BYTES", together * 4 * 6 * 6 * 5)
+    found = petabatch.encode(given, dictionary, **options)
+    np.testing.assert_array_equal(found.sizes, [(rows // 2, columns // 2) for rows, columns in SIZES])
+    assert found.activity.shape == ((5, 6, 6, 5) if channels == "last" else (5, 5, 6, 6))
+    for number, image in enumerate(given):
+        alone = petabatch.encode(image[None], dictionary, **options)
+        np.testing.assert_array_equal(found[number], alone.activity[0])
+        for name in ("gap", "steps", "active"):
+            assert getattr(found, name)[number] == getattr(alone, name)[0]
+    assert [code.shape for code in found] == [found[number].shape for number in range(5)]
+    assert found["images[3]"].shape == found[-2].shape == ((3, 3, 5) if channels == "last" else (5, 3, 3))
+    assert np.count_nonzero(found.activity) == found.active.sum()
+    of_units = found.active.sum() / (found.sizes.prod(axis=1).sum() * 5)
+    assert f"at most: {of_units:.2%} active" in repr(found)
+    parts = list(petabatch.encode_stream(given, dictionary, batch=2, **options))
+    np.testing.assert_array_equal(parts[1][1], found[3])
+    stored = petabatch.encode(given, dictionary, out=tmp_path / "codes.h5", **options)
+    np.testing.assert_array_equal(stored.sizes, found.sizes)
+    np.testing.assert_array_equal(stored[1], found[1] if channels == "last" else np.moveaxis(found[1], 0, -1))
+    with xarray.open_dataset(tmp_path / "codes.h5", engine="h5netcdf") as codes:
+        assert codes["size"].dims == ("image", "axis")
+
+
+def test_image_files_that_differ_in_size_are_coded_and_normalised_each_on_its_own(tmp_path: Path) -> None:
+    image = pytest.importorskip("PIL.Image", reason="Pillow is not installed (extra images)")
+    rng = np.random.default_rng(8)
+    for number, size in enumerate(SIZES):
+        image.fromarray(rng.integers(0, 255, (*size, 3), np.uint8)).save(tmp_path / f"{number}.png")
+    dictionary, options = rng.standard_normal((5, 4, 4, 3)) / 4, {"stride": 2, "normalize": "standard"}
+    found = petabatch.encode(tmp_path, dictionary, 0.3, **options)
+    for number in range(len(SIZES)):
+        alone = petabatch.encode(tmp_path / f"{number}.png", dictionary, 0.3, **options)
+        np.testing.assert_array_equal(found[f"{number}.png"], alone.activity[0])
+
+
+def test_sizes_that_the_stride_does_not_divide_are_errors() -> None:
+    images = [*differing(), np.ones((7, 8, 2))]
+    with pytest.raises(ArgumentError, match=r"does not divide.*\n.*\n.*7 rows and 8 columns"):
+        petabatch.encode(images, np.ones((2, 4, 4, 2)), 0.1, stride=2)
+    with pytest.raises(ArgumentError, match=r"patches are larger than the images\n.*\n.*at most 6 rows"):
+        petabatch.encode(images, np.ones((2, 8, 8, 2)), 0.1, stride=1)
+
+
+@pytest.mark.parametrize("channels", ["last", "first"])
+def test_codes_start_from_others_and_are_as_good_after_fewer_steps(channels: str) -> None:
+    given = problem(stride=2, slices=3, signed=True)
+    images, dictionary = given.data[:, 0], given.weights[0, 0] * 5
+    if channels == "first":
+        images = np.moveaxis(images, -1, 1)
+    options = {"threshold": 0.2 * given.threshold, "stride": 2, "signed": True, "channels": channels}
+    near = petabatch.encode(images, dictionary, gap=1e-5, steps=5000, **options)
+    cold = petabatch.encode(images, dictionary, gap=1e-3, **options)
+    for start in (near, near.activity):
+        warm = petabatch.encode(images, dictionary, gap=1e-3, start=start, **options)
+        assert (warm.gap <= 1e-3).all()
+        assert (warm.steps == 25).all()  # when the gap is first looked at
+        assert (cold.steps > 75).all()
+    frames = images + 0.02 * np.random.default_rng(0).standard_normal(images.shape)
+    film = petabatch.encode(frames, dictionary, gap=1e-3, start=near, **options)
+    assert (film.steps < 0.8 * petabatch.encode(frames, dictionary, gap=1e-3, **options).steps).all()
+    with pytest.raises(ArgumentError, match=r"start: these are not codes of the images\n.*\n.*\[3, "):
+        petabatch.encode(images, dictionary, start=near.activity[:2], **options)
+
+
+def test_images_that_differ_in_size_start_from_codes() -> None:
+    images, dictionary = differing(), np.random.default_rng(9).standard_normal((5, 4, 4, 2)) / 4
+    options = {"threshold": 0.3, "stride": 2, "gap": 1e-4}
+    near = petabatch.encode(images, dictionary, 0.3, stride=2, gap=1e-5)
+    assert (petabatch.encode(images, dictionary, start=near, **options).steps == 25).all()
 
 
 def test_an_image_that_is_not_finite_is_named() -> None:

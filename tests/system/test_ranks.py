@@ -44,6 +44,22 @@ def test_every_dataset_has_the_same_bits_on_any_number_of_ranks(
     assert contents(small.parent / "ranks" / "run.h5") == expected
 
 
+@pytest.mark.parametrize("ranks", [2, pytest.param(3, marks=pytest.mark.long)])
+def test_statistics_of_the_rule_online_have_the_same_bits_on_any_number_of_ranks(
+    small: Path, petabatch: Command, ranks: int
+) -> None:
+    text = small.read_text().replace("patch = [4, 4]\n", "patch = [2, 2]\n")
+    rule = 'learn = { type = "online", input = "image" }'
+    small.write_text(re.sub(r"learn = .*", rule, text))
+    # So high a threshold that some features are not active at first, and are replaced.
+    more = ("run.batch=7", "run.displays=4", "layers.V1.threshold=1.3")
+    flags = set_all(*more)
+    done = petabatch("run", small, "--out", "ranks", "-q", "--threads", 1, *flags, ranks=ranks)
+    assert done.returncode == 0, done.stderr
+    expected = contents(alone(small, "one", *more, threads=2) / "run.h5")
+    assert contents(small.parent / "ranks" / "run.h5") == expected
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("reduce", ["exact", pytest.param("overlapped", marks=pytest.mark.long)])
 def test_killed_on_two_ranks_and_resumed_on_three(small: Path, petabatch: Command, reduce: str) -> None:

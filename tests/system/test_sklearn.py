@@ -18,7 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from petabatch.errors import ArgumentError
-from petabatch.lasso.online import Statistics
+from petabatch.learning.statistics import Statistics
 from petabatch.sklearn import DictionaryLearner, SparseCoder
 
 
@@ -99,7 +99,15 @@ def test_each_atom_is_moved_to_its_minimum_in_the_unit_ball(negative: bool) -> N
     np.testing.assert_array_equal(found.unused, [3])
     halved = found.with_items(code[:0], samples[:0], kept=0.5)
     np.testing.assert_allclose(halved.images, found.images / 2)
-    assert not found.without(np.array([1])).products[:, 1].any()
+    items = np.stack([samples[0], samples[1], -samples[2]])
+    fresh, without = found.refreshed(atoms, items, np.array([1.0, 0.0, 2.0]), negative=negative)
+    taken = items[2] if negative else np.abs(items[2])
+    np.testing.assert_allclose(fresh[3], taken / np.linalg.norm(taken))
+    np.testing.assert_array_equal(np.delete(fresh, 3, 0), np.delete(atoms, 3, 0))
+    assert not without.products[:, 3].any()
+    described, same = found.refreshed(atoms, items, np.zeros(3), negative=negative)
+    np.testing.assert_array_equal(described, atoms)
+    np.testing.assert_array_equal(same.images, found.images)
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

@@ -22,7 +22,6 @@ from petabatch.clock import Clock
 from petabatch.engine.assembly import Assembly
 from petabatch.engine.driver import drive, flush
 from petabatch.engine.engine import Engine
-from petabatch.engine.weight_update import SUMMED
 from petabatch.logs import log
 from petabatch.parallel.comm import Serial
 from petabatch.parallel.reduce import ExactSum
@@ -137,9 +136,10 @@ def _sums(engine: Engine, slices: int) -> float:
     """Return the seconds of the exact sums of all updates over some slices."""
     batch, seconds = engine.plan.graph.network.batch, 0.0
     for group in engine.plan.summed_updates:
-        keys = [f"connections/{one.name}/{kind}" for one in group for kind in SUMMED]
+        summed = engine.plan.graph.summed
+        keys = [f"connections/{one.name}/{kind}" for one in group for kind in summed[one.name]]
         products = engine.updates.products
-        parts = {key: products[key][:slices] for key in keys if key in products}
+        parts = {key: products[key][:slices] for key in keys}
         seconds += _typical(partial(_sum, parts, batch))
     return seconds
 

@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass
 
 from petabatch.bench.prediction.portions import Portions, portions
-from petabatch.engine.weight_update import SUMMED
 from petabatch.network.messages import Messages, messages
 from petabatch.network.plan import Plan
 
@@ -85,6 +84,6 @@ def counts(plan: Plan, first: int, last: int) -> tuple[int, int]:
 
 def _bytes(plan: Plan, names: list[str]) -> tuple[int, int]:
     """Return the bytes of the exponents and of the integers in an update of these connections."""
-    keys = [f"connections/{name}/{kind}" for name in names for kind in SUMMED]
-    shapes = [plan.graph.variables[key].shape for key in keys if key in plan.graph.variables]
+    keys = [f"connections/{name}/{kind}" for name in names for kind in plan.graph.summed[name]]
+    shapes = [plan.graph.variables[key].shape for key in keys]
     return 4 * sum(math.prod(shape[:3]) for shape in shapes), 8 * sum(map(math.prod, shapes))

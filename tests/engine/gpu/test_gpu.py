@@ -37,6 +37,8 @@ from support.gpu_runs import MISSING, assert_near, network, simulate, window
 from support.image_margins import MIRRORED
 from support.image_margins import network as with_margins
 from support.networks import images, lca_network
+from support.online import UPDATES
+from support.online import network as online
 from support.processes import PATIENCE
 from support.strict_arrays import far
 
@@ -60,6 +62,15 @@ def test_a_learning_run_on_a_gpu_agrees_with_the_cpu(kernel: str, mode: str) -> 
 def test_dead_features_start_again_as_on_the_cpu(mode: str) -> None:
     _, found = simulate(with_dead_features(FRESH, mode=mode, device="gpu"), EmulatedGpu())
     assert_near(found, simulate(with_dead_features(FRESH, mode=mode))[1], 1e-5)
+
+
+@emulated
+@pytest.mark.parametrize("mode", ["extra_shared", "shared"])
+@pytest.mark.parametrize("kernel", ["array", "display"])
+def test_statistics_are_those_of_the_cpu(mode: str, kernel: str) -> None:
+    shown, given = images(6, UPDATES, (12, 12, 2)), {"mode": mode, "features": 6}
+    _, found = simulate(online(shown, 4, device="gpu", kernel=kernel, **given), EmulatedGpu())
+    assert_near(found, simulate(online(shown, 4, **given))[1], 1e-4)
 
 
 @emulated

@@ -39,7 +39,7 @@ for mode in ("extra_shared", "shared", "non_shared"):
                 simulate(lca_network(images(2), mode=mode, **given))
 import numpy as np
 from petabatch.lasso import Lasso
-from petabatch.lasso.online import Statistics
+from petabatch.learning.statistics import Statistics
 for real in ("float32", "float64"):
     items = np.ones((3, 4), real)
     items.flags.writeable = False

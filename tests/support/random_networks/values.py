@@ -112,6 +112,10 @@ NOT_DRAWN: Mapping[str, str] = {
     **dict.fromkeys(
         ("Sparse.profile", "Profile."), "which synapses there are, not what they carry: tests/connections"
     ),
+    **dict.fromkeys(
+        ("learning rule online", "Online."),
+        "it replaces atoms, as small differences decide, and patches must not overlap: tests/learning",
+    ),
     "Sparse.matrix": "read as a file is: tests/test_arrays.py",
     **dict.fromkeys(
         ("Run.threads", "Run.device", "Run.kernel", "Run.tf32", "Run.pool", "Sweep.wave"),
