@@ -191,6 +191,7 @@ def test_reading_never_imports_the_simulator() -> None:
         "petabatch.storage.gaps",
         "petabatch.storage.seal",
         "petabatch.storage.simulator_state",
+        "petabatch.synonyms",
         "petabatch.threads",
         "petabatch.version",
     }
