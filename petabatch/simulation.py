@@ -52,7 +52,6 @@ from petabatch.storage.checkpoint import load_checkpoint
 from petabatch.storage.claim import Claim
 from petabatch.storage.description import recorded_provenance
 from petabatch.storage.directory import RunDirectory
-from petabatch.storage.index import drop_after
 from petabatch.storage.inputs import compare, of_hosts
 from petabatch.storage.provenance import other_software
 from petabatch.storage.recovery import resume_point
@@ -313,7 +312,7 @@ def _resume(
                     "software versions have changed, so results may differ by rounding: %s", "; ".join(found)
                 )
             session.index("running", until=engine.step)
-            drop_after(directory, engine.step)
+            session.sink.drop_after(engine.step)
         comm.barrier()
         if head is None:
             session.checkpoint()

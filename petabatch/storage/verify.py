@@ -192,9 +192,6 @@ def repair(directory: RunDirectory) -> list[tuple[str, str]]:
         gaps = find_gaps(directory, rows)
         drop_lost(directory, lambda s: not any(s.first <= last and first <= s.last for first, last in gaps))
         if RUN_FILE in damaged or (rows[-1].last if rows else 0, gaps) != indexed:
-            write_index(
-                directory, d.streams, d.provenance, d.batch, d.status,
-                limit=math.inf, files=d.files, coordinates=d.coordinates,
-            )  # fmt: skip
+            write_index(directory, d, limit=math.inf)
             done.append(("rebuilt", RUN_FILE))
     return done

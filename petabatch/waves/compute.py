@@ -22,6 +22,7 @@ from petabatch.network.periods import beside_arrivals
 from petabatch.network.plan import Plan, multiply_adds
 from petabatch.one_batch import note_of
 from petabatch.spec.load import Loaded
+from petabatch.storage.memory import Memory
 from petabatch.storage.points import FAILED, VALUES, Layout
 from petabatch.storage.wave import SavedWave
 from petabatch.waves.checkpoints import WaveCheckpoints
@@ -127,10 +128,12 @@ def _wave(
                 stack.callback(evaluation.close)
             found = checkpoints.begin(points) if checkpoints is not None and team.leads else None
             before: SavedWave | None = team.group.broadcast(found)
+            memory = Memory()
             if before is None:
                 initialise(engine, own)
             else:
                 _go_on(engine, before)
+                memory.put(_recorded_before(engine, before), 0, before.step)
         planning = time.monotonic() - began
 
         def under_way(step: int) -> bool:
@@ -140,7 +143,7 @@ def _wave(
             stop = stopped()
             due = checkpoints is not None and team.any(team.leads and checkpoints.due)
             if checkpoints is not None and (stop or due):
-                saved = _saved(engine, points, before)
+                saved = _saved(engine, points, memory)
                 if team.leads:
                     checkpoints.save(saved)
             if stop:
@@ -149,7 +152,7 @@ def _wave(
         hooks = () if evaluation is None else (evaluation,)
         for _ in drive(engine, *hooks, At(under_way, save_or_stop), watch=team.watch):
             pass
-        wave = taken(points, layout, _records(engine, before), engine.failures)
+        wave = taken(points, layout, _recorded(engine, memory), engine.failures)
         return replace(wave, times={**engine.times(), "planning": planning})
 
 
@@ -161,29 +164,17 @@ def _period(plan: Plan, slices: int) -> int:
     return max(1, min(steps, plan.checkpoint or steps))
 
 
-def _records(engine: Engine, before: SavedWave | None) -> list[Record]:
-    """Return what has been recorded, with what was recorded `before` the wave went on from a checkpoint.
-
-    Collective for a team, of which the first rank has it.
-    """
-    records = list(engine.features.records(engine.recorder.take(engine.step)))
-    if before is None:
-        return records
-    new = {record.stream.path: record for record in records}
-    streams = {one.stream.path: one.stream for one in engine.plan.recordings}
-    found = []
-    for path in before.records.keys() | new.keys():
-        parts = [before.records[path]] if path in before.records else []
-        parts += [(new[path].steps, new[path].values)] if path in new else []
-        steps, values = (np.concatenate(column) for column in zip(*parts, strict=True))
-        found.append(Record(streams[path], steps, values))
-    return found
+def _recorded(engine: Engine, memory: Memory) -> list[Record]:
+    """Return what has been recorded of a wave; collective for a team, of which the first rank has it."""
+    recorder = engine.recorder
+    memory.put(engine.features.records(recorder.take(engine.step)), recorder.first, engine.step)
+    return list(memory.joined())
 
 
-def _saved(engine: Engine, points: Points, before: SavedWave | None) -> SavedWave:
+def _saved(engine: Engine, points: Points, memory: Memory) -> SavedWave:
     """Return the state of a wave; collective for a team, of which the first rank has it."""
     engine.collect()
-    records = {one.stream.path: (one.steps, one.values) for one in _records(engine, before)}
+    records = {one.stream.path: (one.steps, one.values) for one in _recorded(engine, memory)}
     why = {place: (failure.why, failure.step) for place, failure in engine.failures.items()}
     return SavedWave(points.values, engine.step, engine.features.whole(engine.saved()), records, why)
 
@@ -192,6 +183,12 @@ def _go_on(engine: Engine, before: SavedWave) -> None:
     """Set the state of a saved wave; slices that had failed stay so."""
     engine.resume(before.step, engine.features.part(before.arrays))
     engine.stop({place: Failure(*found) for place, found in before.failures.items()})
+
+
+def _recorded_before(engine: Engine, before: SavedWave) -> list[Record]:
+    """Return what a saved wave has recorded."""
+    streams = {one.stream.path: one.stream for one in engine.plan.recordings}
+    return [Record(streams[path], *found) for path, found in before.records.items()]
 
 
 def taken(points: Points, layout: Layout, records: Sequence[Record], stopped: Mapping[int, Failure]) -> Wave:
