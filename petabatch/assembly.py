@@ -27,7 +27,7 @@ from petabatch.start_from import initialise_from
 from petabatch.storage import FORMAT
 from petabatch.storage.claim import Claim
 from petabatch.storage.directory import RunDirectory
-from petabatch.storage.files import POINTS
+from petabatch.storage.files import POINTS, STORE
 from petabatch.storage.inputs import Fingerprint, compare_plugins, table
 from petabatch.storage.provenance import PROCESSOR, blas_libraries, compiler, library_versions
 from petabatch.storage.seal import read_json
@@ -112,7 +112,7 @@ def new_directory(
         table(files),
         {array.digest: array.array for array in held(loaded.network)},
         claim,
-        (POINTS,) if in_waves else (),
+        (*[POINTS] * in_waves, *[STORE] * (loaded.network.output.format == "zarr")),
         _derived(loaded.network),
     )
 

@@ -34,7 +34,7 @@ from petabatch.storage.description import Description, Status, recorded_provenan
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.index import PAUSE
 from petabatch.storage.provenance import of_run
-from petabatch.storage.segments import Segments
+from petabatch.storage.run_sink import sink_of
 from petabatch.storage.sink import RunSink
 
 
@@ -57,9 +57,7 @@ class RunSession:
         self.streams = [
             one for recording in engine.features.whole_plan.recordings for one in recording.streams
         ]
-        self.sink: RunSink = Segments(
-            directory, self.streams, loaded.network.batch, engine.comm.rank, engine.state.lo, engine.state.hi
-        )
+        self.sink: RunSink = sink_of(directory, engine)
         self.coordinates = coordinates(loaded.network, self.streams)
         self.files = files_shown(engine.readers)
         self.started = self._index_due = time.monotonic()
@@ -269,6 +267,7 @@ class RunSession:
         engine, part = self.engine, None
         records, first = self._recorded(), engine.recorder.first
         if first <= engine.step and engine.features.writes:
+            records = self.sink.shared(records)
             with self._writing():
                 part = self.sink.put(records, first, engine.step)
         engine.flushed()

@@ -56,6 +56,7 @@ from petabatch.storage.inputs import compare, of_hosts
 from petabatch.storage.provenance import other_software
 from petabatch.storage.recovery import resume_point
 from petabatch.storage.shared import assert_shared
+from petabatch.storage.zarr3.chunks import require_zarr
 from petabatch.waves.choose import experiment
 from petabatch.waves.run import resume as resume_waves
 from petabatch.waves.run import run as run_waves
@@ -246,6 +247,8 @@ def _run(
     comm = connected(mpi)
     with shared_errors(comm):
         loaded = read()
+        if loaded.network.output.format == "zarr":
+            require_zarr()
         assert_same_software(comm, loaded)
         plan = experiment(loaded, comm, threads, asked=extend)
     if plan is not None:

@@ -1,4 +1,4 @@
-"""The index `run.h5`: virtual datasets over the segments of all ranks, rewritten at flushes."""
+"""The index, rewritten at flushes: `run.h5`, virtual datasets over all segments, or that of `run.zarr`."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from petabatch.errors import StorageError
 from petabatch.storage.atomic import new_hdf5
 from petabatch.storage.checkpoint import drop_checkpoints_after
 from petabatch.storage.compact import LIMIT, compact
-from petabatch.storage.description import Description
+from petabatch.storage.description import Description, metadata_of
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.files import PARTS
 from petabatch.storage.layout import Place, lay_out
 from petabatch.storage.lost import drop_lost
 from petabatch.storage.rows import Row, all_segments, find_gaps, find_rows
 from petabatch.storage.segment import Segment
+from petabatch.storage.zarr3 import metadata
 from petabatch.variable import Stream
 
 PAUSE = 400
@@ -35,11 +36,11 @@ Piece = tuple[Segment, tuple[int, ...], tuple[int, ...]]
 def write_index(
     directory: RunDirectory, described: Description, until: int | None = None, limit: float = LIMIT
 ) -> float:
-    """Rewrite `run.h5` over all complete segments (up to step `until`); called on rank 0 only.
+    """Rewrite the index over all complete segments (up to step `until`); called on rank 0 only.
 
     All ranks must have written their segments before. If there are more than `limit` segments, some are
     merged first; the old ones are removed last, so that after a kill at any point no segment of `run.h5` is
-    missing. Returns the seconds that went into `run.h5` itself, whatever there was to merge and to remove.
+    missing. Returns the seconds that went into the index itself, whatever there was to merge and to remove.
     Raises StorageError when the segments do not fit together or the file cannot be written.
     """
     batch = described.batch
@@ -49,9 +50,15 @@ def write_index(
     described = replace(described, provenance={**described.provenance, "run_id": directory.run_id})
     rows, superseded = find_rows(directory, batch, until)
     gaps = find_gaps(directory, rows, until)
-    described.save(directory, (segment.name for row in rows for segment in row.segments))
-    with new_hdf5(directory.run_file, run_id=directory.run_id) as (file, _):
-        lay_out(file, rows, gaps, described, _values(rows, batch), _steps(rows))
+    names = [segment.name for row in rows for segment in row.segments]
+    if directory.in_zarr:
+        files, before = metadata.files_of(directory, rows, gaps, described), metadata_of(directory)
+        described.save(directory, names, metadata.checksums(directory, files))
+        metadata.write(directory, files, before)
+    else:
+        described.save(directory, names)
+        with new_hdf5(directory.run_file, run_id=directory.run_id) as (file, _):
+            lay_out(file, rows, gaps, described, _values(rows, batch), _steps(rows))
     took = time.monotonic() - began
     _remove(directory, superseded)
     return took

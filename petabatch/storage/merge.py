@@ -18,6 +18,7 @@ from petabatch.storage.join import join
 from petabatch.storage.layout import lay_out
 from petabatch.storage.rows import find_gaps, find_rows, verify_rows
 from petabatch.storage.segment import create_dataset, create_plain
+from petabatch.storage.zarr3.copy import copy
 from petabatch.variable import Stream
 
 
@@ -48,7 +49,10 @@ def merge(folder: str | os.PathLike[str], target: str | os.PathLike[str]) -> Pat
 
     with new_hdf5(path) as (file, check):
         lay_out(file, rows, find_gaps(directory, rows), described, place_values, place_steps)
-        join(directory.parts, rows, values, steps, check)
+        if directory.in_zarr:
+            copy(directory, rows, values, steps, check)
+        else:
+            join(directory.parts, rows, values, steps, check)
     return path
 
 

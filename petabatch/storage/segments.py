@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from petabatch.storage.compact import compact
 from petabatch.storage.description import Description
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.index import drop_after, write_index
-from petabatch.storage.segment import Summary, write_segment
+from petabatch.storage.segment import write_segment
 from petabatch.variable import Stream
 
 if TYPE_CHECKING:
@@ -25,11 +25,15 @@ class Segments:
         self._directory, self._streams, self._batch = directory, streams, batch
         self._rank, self._lo, self._hi = rank, lo, hi
 
-    def put(self, records: Sequence[Record], first: int, last: int) -> tuple[str, Summary] | None:
+    def shared(self, records: Sequence[Record]) -> Sequence[Record]:
+        """Return them: each rank writes its own slices."""
+        return records
+
+    def put(self, records: Sequence[Record], first: int, last: int) -> Any:
         """Write a segment; return its name and summary, None if there is nothing for this rank to write."""
         return write_segment(self._directory, records, self._rank, first, last, self._lo, self._hi)
 
-    def commit(self, parts: Sequence[tuple[str, Summary] | None]) -> None:
+    def commit(self, parts: Sequence[Any]) -> None:
         """Take note of the segments of a flush."""
         self._directory.summaries.update(part for part in parts if part is not None)
 

@@ -24,6 +24,9 @@ class RunSink(Sink, Protocol):
     What ranks have put is in the run once rank 0 has committed it; a kill loses no more than what is not.
     """
 
+    def shared(self, records: Sequence[Record]) -> Sequence[Record]:
+        """Return what this rank puts of what ranks have recorded; collective for those that write."""
+
     def commit(self, parts: Sequence[Any]) -> None:
         """Make part of the run what all ranks have put, which `put` returned on each; on rank 0."""
 
