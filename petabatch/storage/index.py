@@ -14,7 +14,7 @@ from petabatch.errors import StorageError
 from petabatch.storage.atomic import new_hdf5
 from petabatch.storage.checkpoint import drop_checkpoints_after
 from petabatch.storage.compact import LIMIT, compact
-from petabatch.storage.description import Description, metadata_of
+from petabatch.storage.description import Description
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.files import PARTS
 from petabatch.storage.layout import Place, lay_out
@@ -52,9 +52,7 @@ def write_index(
     gaps = find_gaps(directory, rows, until)
     names = [segment.name for row in rows for segment in row.segments]
     if directory.in_zarr:
-        files, before = metadata.files_of(directory, rows, gaps, described), metadata_of(directory)
-        described.save(directory, names, metadata.checksums(directory, files))
-        metadata.write(directory, files, before)
+        metadata.write_index(directory, rows, gaps, described, names)
     else:
         described.save(directory, names)
         with new_hdf5(directory.run_file, run_id=directory.run_id) as (file, _):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from pathlib import Path
 
@@ -10,18 +11,24 @@ import pytest
 import xarray
 from system.test_events import PARAMS as SPIKES
 
-import petabatch
+import petabatch as pb
 from petabatch.errors import ResourceError, StoppedEarly
 from petabatch.report.information import describe
 from petabatch.report.integrity import verify
 from petabatch.results import Results
 from petabatch.session import RunSession
 from petabatch.storage.merge import merge
+from petabatch.waves import compute
 from support.commands import Command, alone, contents
 
 ZARR = "output.format=zarr"
 WIDE = ("run.display=35", "run.displays=3", "output.layers.V1.every=1 step")
 """So that chunks of codes have two slices of three, which ranks share."""
+WAVES = (
+    'sweep."layers.V1.threshold"=[0.1, 0.2, 0.3, 0.4]',
+    "sweep.wave=1",
+    "connections.dictionary.mode=shared",
+)
 VOLATILE = {"times", "run_id", "updated", "params", "seconds", "started", "overrides", "command"}
 
 
@@ -54,7 +61,7 @@ def assert_same(found: Results, expected: Results) -> None:
 
 
 def test_a_run_in_zarr_is_that_in_hdf5(small: Path) -> None:
-    expected, found = petabatch.open(alone(small, "hdf5")), petabatch.open(alone(small, "zarr", ZARR))
+    expected, found = pb.open(alone(small, "hdf5")), pb.open(alone(small, "zarr", ZARR))
     with expected, found:
         assert_same(found, expected)
         assert found.files("image") == expected.files("image")
@@ -116,7 +123,7 @@ def test_a_run_that_is_stopped_goes_on_on_other_ranks(small: Path, petabatch: Co
 def test_spikes_are_those_in_hdf5(tmp_path: Path) -> None:
     file = tmp_path / "spikes.toml"
     file.write_text(SPIKES + 'e = { variables = ["spikes"] }\n' if "e = {" not in SPIKES else SPIKES)
-    expected, found = petabatch.open(alone(file, "hdf5")), petabatch.open(alone(file, "zarr", ZARR))
+    expected, found = pb.open(alone(file, "hdf5")), pb.open(alone(file, "zarr", ZARR))
     with expected, found:
         assert any(name.startswith("spikes/") for name in found)
         assert_same(found, expected)
@@ -128,8 +135,8 @@ def test_spikes_are_those_in_hdf5(tmp_path: Path) -> None:
 def test_a_sweep_in_one_batch_has_its_coordinates(small: Path) -> None:
     swept = ('sweep."layers.V1.threshold"=[0.1, 0.3]', "connections.dictionary.mode=shared")
     expected, found = (
-        petabatch.open(alone(small, "hdf5", *swept)),
-        petabatch.open(alone(small, "zarr", ZARR, *swept)),
+        pb.open(alone(small, "hdf5", *swept)),
+        pb.open(alone(small, "zarr", ZARR, *swept)),
     )
     with expected, found:
         assert_same(found, expected)
@@ -140,7 +147,80 @@ def test_a_sweep_in_one_batch_has_its_coordinates(small: Path) -> None:
 def test_without_the_extra_the_hint_names_it(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = alone(small, "out", ZARR)
     monkeypatch.setitem(sys.modules, "zarr", None)
-    for work in (lambda: alone(small, "other", ZARR), lambda: petabatch.open(out)):
+    for work in (lambda: alone(small, "other", ZARR), lambda: pb.open(out)):
         with pytest.raises(ResourceError, match=r"zarr.*not installed[^$]*\.\[zarr\]"):
             work()
     assert not (small.parent / "other").exists()
+
+
+def read_sweep(found: Results) -> dict[str, np.ndarray]:
+    return {name: found[name][...] for name in found} | found.coordinates
+
+
+def test_a_sweep_in_waves_is_that_in_hdf5(small: Path) -> None:
+    expected, found = pb.open(alone(small, "hdf5", *WAVES)), pb.open(alone(small, "zarr", ZARR, *WAVES))
+    with expected, found:
+        assert_same(found, expected)
+        tree = xarray.open_datatree(small.parent / "zarr" / "run.zarr", engine="zarr")
+        assert tree["layers/V1/A"].coords["threshold"].values[::3].tolist() == [0.1, 0.2, 0.3, 0.4]
+    assert verify(small.parent / "zarr", repairing=False)[1]
+    plain = [contents(merge(small.parent / name, small.parent / f"{name}.h5")) for name in ("hdf5", "zarr")]
+    assert plain[0] == plain[1] == contents(small.parent / "hdf5" / "run.h5")
+    with pb.open(small.parent / "zarr.h5") as merged, pb.open(small.parent / "hdf5.h5") as other:
+        assert_same(merged, other)
+
+
+def test_points_of_a_sweep_do_not_move_while_others_are_made(
+    small: Path, monkeypatch: pytest.MonkeyPatch, petabatch: Command
+) -> None:
+    expected = read_sweep(pb.open(alone(small, "whole", ZARR, *WAVES)))
+    with monkeypatch.context() as patched:
+        real, made = compute.taken, 0
+
+        def stopping(*arguments: object) -> object:
+            nonlocal made
+            made += 1
+            if made == 2:
+                signal.raise_signal(signal.SIGTERM)
+            return real(*arguments)  # type: ignore[arg-type]
+
+        patched.setattr(compute, "taken", stopping)
+        with pytest.raises(StoppedEarly):
+            alone(small, "cut", ZARR, *WAVES)
+    with pb.open(small.parent / "cut") as found:
+        some = read_sweep(found)
+        tree = found.to_xarray()
+        assert found.status == "stopped"
+        assert 0 < found.attributes["points"]["finished"] < 4
+    done = some["failed"] == -1
+    assert 0 < done.sum() < 12
+    assert set(some["failed"][~done]) == {-2}
+    for name, values in expected.items():
+        axis = 0 if values.ndim == 1 else 1
+        if name in some and name not in ("failed",):
+            same = some[name].compress(done, axis), values.compress(done, axis)
+            assert same[0].tobytes() == same[1].tobytes(), name
+    ended = petabatch("resume", small.parent / "cut", "-q", ranks=2)
+    assert ended.returncode == 0, ended.stderr
+    with pb.open(small.parent / "cut") as found:
+        assert {name: one.tobytes() for name, one in read_sweep(found).items()} == {
+            name: one.tobytes() for name, one in expected.items()
+        }
+    kept = tree["layers/V1/A"].values.compress(done, 1)  # read by one who opened it before
+    assert kept.tobytes() == expected["layers/V1/A"].compress(done, 1).tobytes()
+
+
+def test_a_damaged_store_of_a_sweep_is_made_again(small: Path, petabatch: Command) -> None:
+    out = alone(small, "zarr", ZARR, *WAVES)
+    expected = chunks(out)
+    for path in [
+        *sorted((out / "run.zarr").glob("layers/V1/A/**/[0-9]"))[-1:],
+        out / "run.zarr" / "zarr.json",
+    ]:
+        path.write_bytes(path.read_bytes()[:-3])
+        text, sound = verify(out, repairing=False)
+        assert not sound
+        assert str(path) in text
+        repaired = petabatch("verify", "--repair", out)
+        assert repaired.returncode == 0, repaired.stdout
+        assert chunks(out) == expected

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -110,6 +110,21 @@ def _decoded(path: Path) -> bytes:
         raise DamagedError(f"{path}: this chunk is damaged: {error}") from error
 
 
+def decoded(path: Path, dtype: str, chunk: Sequence[int]) -> np.ndarray:
+    """Return the numbers of a chunk; raises DamagedError unless it is as it was written."""
+    data = _decoded(path)
+    if len(data) != math.prod(chunk) * np.dtype(dtype).itemsize:
+        raise DamagedError(f"{path}: this chunk is damaged: it has {len(data)} bytes")
+    return np.frombuffer(data, dtype).reshape(chunk)
+
+
+def decoded_texts(path: Path) -> list[str]:
+    """Return the texts of a chunk; raises DamagedError unless it is as it was written."""
+    from numcodecs.vlen import VLenUTF8
+
+    return [str(one) for one in VLenUTF8().decode(_decoded(path))]
+
+
 @dataclass(frozen=True)
 class Chunked:
     """An array `[time, ...]` of a store, as its chunks; those of one range of slices are a column."""
@@ -190,11 +205,7 @@ class Chunked:
         return whole[:, : hi - lo]
 
     def _read(self, row: int, column: int) -> np.ndarray:
-        path = self.file(row, column)
-        data = _decoded(path)
-        if len(data) != math.prod(self.chunk) * np.dtype(self.dtype).itemsize:
-            raise DamagedError(f"{path}: this chunk is damaged: it has {len(data)} bytes")
-        return self._inside(np.frombuffer(data, self.dtype).reshape(self.chunk), column)
+        return self._inside(decoded(self.file(row, column), self.dtype, self.chunk), column)
 
 
 def checksum(values: np.ndarray, before: int = 0) -> int:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import os
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -18,48 +19,64 @@ import numpy as np
 from petabatch.errors import DamagedError
 from petabatch.storage import FORMAT, seal
 from petabatch.storage.atomic import new_file
-from petabatch.storage.description import Description
+from petabatch.storage.description import Description, metadata_of
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.files import METADATA
 from petabatch.storage.gaps import Gap
 from petabatch.storage.layout import lay_out
 from petabatch.storage.rows import Row
 from petabatch.storage.zarr3.chunks import CODECS, TEXT_CODECS, encode, encode_texts
-from petabatch.storage.zarr3.commits import Array, Commit, along
+from petabatch.storage.zarr3.commits import Array as Growing
+from petabatch.storage.zarr3.commits import Commit, along
 from petabatch.variable import Stream
 
 _TIMES = 1 << 16
 """Times of a chunk of a coordinate."""
 
 
-def files_of(
-    directory: RunDirectory, rows: Sequence[Row], gaps: Sequence[Gap], described: Description
-) -> dict[str, bytes]:
-    """Return the files of a store over rows of commits, but for the chunks of values; the root comes last."""
+def write_index(
+    directory: RunDirectory,
+    rows: Sequence[Row],
+    gaps: Sequence[Gap],
+    described: Description,
+    names: Sequence[str],
+) -> None:
+    """Write the metadata of a store over rows of commits; `names` are those of their files."""
     commits = [commit for row in rows for commit in row.summaries if isinstance(commit, Commit)]
     arrays = commits[-1].arrays if commits else {}
 
-    def growing(path: str, dtype: str, shape: tuple[int, ...]) -> _Array:
-        like = arrays.get(path, Array(dtype, shape[1:], (1, *(max(1, one) for one in shape[1:]))))
-        return _Array(dtype, shape, like.chunk)
+    def growing(path: str, dtype: str, shape: tuple[int, ...]) -> Array:
+        like = arrays.get(path, Growing(dtype, shape[1:], (1, *(max(1, one) for one in shape[1:]))))
+        return Array(dtype, shape, like.chunk)
 
-    def values(group: _Group, name: str, stream: Stream, length: int) -> _Array:
+    def values(group: Group, name: str, stream: Stream, length: int) -> Array:
         return group.add(name, growing(stream.path, stream.dtype, (length, *stream.shape)))
 
-    def steps(group: _Group, name: str, stream: Stream, length: int) -> _Array:
+    def steps(group: Group, name: str, stream: Stream, length: int) -> Array:
         if stream.events:
             return group.add(name, growing(along(stream), "int64", (length,)))
         found = np.concatenate([np.zeros(0, np.int64), *(one.steps_of(stream) for one in commits)])
-        return group.add(name, _Array("int64", found.shape, (_TIMES,), found))
+        return group.add(name, Array("int64", found.shape, (_TIMES,), found))
 
-    root = _Group()
-    root.attrs["petabatch_format"] = FORMAT
+    root = new_root()
     lay_out(root, rows, gaps, described, values, steps)
-    return dict(root.files("", directory.run_id))
+    write(directory, root, lambda known: described.save(directory, names, known))
 
 
-def write(directory: RunDirectory, files: Mapping[str, bytes], before: Mapping[str, Sequence[int]]) -> None:
-    """Write those files of a store that have changed, the root last; then remove those of `before`."""
+def new_root() -> Group:
+    """Return the root of a store, to be laid out."""
+    root = Group()
+    root.attrs["petabatch_format"] = FORMAT
+    return root
+
+
+def write(directory: RunDirectory, root: Group, save: Callable[[Mapping[str, Sequence[int]]], None]) -> None:
+    """Write those files of a store that have changed, the root last, and remove those that it had before.
+
+    `save` puts their checksums into `run.json`, before anything is written.
+    """
+    files, before = dict(root.files("", directory.run_id)), metadata_of(directory)
+    save(checksums(directory, files))
     for name, data in files.items():
         path = directory.run_file / name
         if _crc(path) != zlib.crc32(data):
@@ -105,11 +122,11 @@ class _Dimension:
     def __init__(self) -> None:
         self.label = ""
 
-    def attach_scale(self, scale: _Array) -> None:
+    def attach_scale(self, scale: Array) -> None:
         """Nothing is to be done: a coordinate is found by its name."""
 
 
-class _Array:
+class Array:
     """An array, with its values if they are written with the metadata."""
 
     def __init__(
@@ -144,33 +161,36 @@ class _Array:
         """Yield the chunks that are written with the metadata, by their keys."""
         if self._data is None:
             return
-        for row in range(-(-len(self._data) // self.chunk[0])):
-            part = self._data[row * self.chunk[0] : (row + 1) * self.chunk[0]]
+        for place in product(*(range(-(-n // many)) for n, many in zip(self.shape, self.chunk, strict=True))):
+            part = self._data[
+                tuple(slice(at * many, (at + 1) * many) for at, many in zip(place, self.chunk, strict=True))
+            ]
+            key = "/".join(["c", *map(str, place)])
             if self.dtype == "string":
-                yield f"c/{row}", encode_texts(part.tolist())
+                yield key, encode_texts(part.tolist())
                 continue
             whole = np.zeros(self.chunk, self.dtype)
-            whole[: len(part)] = part
-            yield f"c/{row}", encode(whole)
+            whole[tuple(map(slice, part.shape))] = part
+            yield key, encode(whole)
 
 
-class _Group:
+class Group:
     """A group, made as those of h5py are."""
 
     def __init__(self) -> None:
         self.attrs: dict[str, Any] = {}
-        self._members: dict[str, _Group | _Array] = {}
+        self._members: dict[str, Group | Array] = {}
 
-    def require_group(self, path: str) -> _Group:
+    def require_group(self, path: str) -> Group:
         """Return a group, which is made if there is none."""
         group = self
         for name in filter(None, path.split("/")):
-            found = group._members.setdefault(name, _Group())
-            assert isinstance(found, _Group)
+            found = group._members.setdefault(name, Group())
+            assert isinstance(found, Group)
             group = found
         return group
 
-    def add(self, name: str, array: _Array) -> _Array:
+    def add(self, name: str, array: Array) -> Array:
         """Put an array into it."""
         self._members[name] = array
         return array
@@ -182,21 +202,21 @@ class _Group:
         dtype: Any = None,
         data: Any = None,
         **options: object,
-    ) -> _Array:
+    ) -> Array:
         """Make an array of values; `options`, of compression, are those of HDF5 alone."""
         values = np.asarray(data)
         if values.dtype.kind == "S":
             values = np.array([_text(one) for one in values.tolist()], object)
         kind = "string" if values.dtype == object else str(values.dtype)
-        return self.add(name, _Array(kind, values.shape, (max(1, *values.shape),), values))
+        return self.add(name, Array(kind, values.shape, (max(1, *values.shape),), values))
 
-    def __setitem__(self, name: str, array: _Array) -> None:
+    def __setitem__(self, name: str, array: Array) -> None:
         self._members[name] = array
 
-    def __getitem__(self, path: str) -> _Group | _Array:
+    def __getitem__(self, path: str) -> Group | Array:
         name, _, rest = path.partition("/")
         found = self._members[name]
-        return found[rest] if rest and isinstance(found, _Group) else found
+        return found[rest] if rest and isinstance(found, Group) else found
 
     def __contains__(self, path: str) -> bool:
         try:
@@ -208,14 +228,14 @@ class _Group:
     def tables(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """Yield the metadata of what is in it, by path."""
         for name, one in self._members.items():
-            yield name, one.table if isinstance(one, _Array) else _group_table(one.attrs)
-            if isinstance(one, _Group):
+            yield name, one.table if isinstance(one, Array) else _group_table(one.attrs)
+            if isinstance(one, Group):
                 yield from ((f"{name}/{path}", table) for path, table in one.tables())
 
     def files(self, below: str, run_id: str = "") -> Iterator[tuple[str, bytes]]:
         """Yield the files of all that is in it and its own, which comes last; that of the root is sealed."""
         for name, one in self._members.items():
-            if isinstance(one, _Group):
+            if isinstance(one, Group):
                 yield from one.files(f"{below}{name}/")
                 continue
             yield from ((f"{below}{name}/{key}", data) for key, data in one.chunks())
