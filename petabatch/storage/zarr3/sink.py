@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from petabatch.errors import StorageError
 from petabatch.parallel.comm import Comm
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.rows import find_rows
@@ -107,6 +108,9 @@ class Chunks(Segments):
             {path: runs for part in written for path, runs in part.steps.items()},
             {path: found for path, found in blocks.items() if found},
         )
+        for path, found in commit.blocks.items():
+            if len(found) != self._arrays[path].chunks(self._directory, path).columns:
+                raise StorageError(f"{path}: what ranks have written does not cover the batch once")
         segment = Segment(written[0].first, written[0].last, suffix=COMMIT)
         commit.save(self._directory, segment)
         self._directory.summaries[segment.name] = commit

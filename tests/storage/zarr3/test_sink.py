@@ -153,18 +153,17 @@ def test_a_resumed_run_drops_later_commits_and_their_chunks(tmp_path: Path) -> N
     run = opened(make(tmp_path))
     for k in range(6):
         flush(run, k)
-    again = opened(run.directory)
-    again.sink.index(described(), until=20)
-    again.sink.drop_after(20)
+    run.sink.index(described(), until=20)
+    run.sink.drop_after(20)
     assert_holds(run.directory, 2)
     assert whole(run.directory)
     assert not (run.directory.run_file / "layers/V1/A/c/1").exists()
     for k in range(2, 6):
-        flush(again, k)
+        flush(run, k)
     assert_holds(run.directory, 6)
     assert whole(run.directory)
-    again.sink.index(described(), until=0)
-    again.sink.drop_after(0)
+    run.sink.index(described(), until=0)
+    run.sink.drop_after(0)
     assert not list(run.directory.run_file.glob("*/*/*/c/*/*"))
     assert not all_segments(run.directory)
 
@@ -367,6 +366,16 @@ def test_damaged_values_are_not_given_up(tmp_path: Path) -> None:
     text, sound = verify(run.directory.path, repairing=True)
     assert not sound
     assert "restore the files from a copy" in text
+
+
+def test_a_flush_that_lacks_chunks_of_a_rank_is_not_committed(tmp_path: Path) -> None:
+    run = opened(make(tmp_path))
+    flush(run, 0)
+    part = run.sink.put(run.sink.shared(records(1)), 11, 20)
+    del part.blocks[CODE.path][1]
+    with pytest.raises(StorageError, match="does not cover the batch"):
+        run.sink.commit([part])
+    assert_holds(run.directory, 1)
 
 
 def test_many_commits_are_merged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
