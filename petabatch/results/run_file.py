@@ -31,7 +31,7 @@ def find(path: str | os.PathLike[str]) -> Path:
         hint = similar_path(target, lambda path: path.is_dir() or path.suffix == ".h5")
         problem = Problem("", "there is no such run directory or file", hint=hint)
         raise StorageError(problem.render(str(target)))
-    if (target / STORE / METADATA).is_file():
+    if (target / STORE).is_dir():
         refuse_links(target)
         return target / STORE
     if (target / METADATA).is_file():

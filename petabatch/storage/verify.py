@@ -115,9 +115,7 @@ def _fixed_files(directory: RunDirectory) -> list[str]:
     flushed = not directory.started_from_another and any(checkpoint_steps(directory))
     merged = not directory.in_zarr and any(segment.merged for segment in of_rank_0)
     there = (directory.path / directory.index).exists()
-    indexed = (
-        flushed or (merged and not directory.in_zarr) or len(of_rank_0) > 1 or _ended(directory) or there
-    )
+    indexed = flushed or merged or len(of_rank_0) > 1 or _ended(directory) or there
     described = indexed or (directory.path / DESCRIPTION).exists()
     return [*given, *directory.initial_files(), *[DESCRIPTION] * described, *[directory.index] * indexed]
 

@@ -102,6 +102,17 @@ def test_any_number_of_ranks_writes_the_same_store(small: Path, petabatch: Comma
 
 
 @pytest.mark.mpi
+def test_ranks_that_share_slices_write_what_they_write_in_hdf5(small: Path, petabatch: Command) -> None:
+    flags = [flag for one in (*WIDE, "parallel.features=2") for flag in ("-s", one)]
+    found = []
+    for out, more in (("hdf5", []), ("zarr", ["-s", ZARR])):
+        ended = petabatch("run", small, "--out", out, "-q", *flags, *more, ranks=4)
+        assert ended.returncode == 0, ended.stderr
+        found.append(contents(merge(small.parent / out, small.parent / f"{out}.h5")))
+    assert found[0] == found[1]
+
+
+@pytest.mark.mpi
 @pytest.mark.parametrize("ranks", [1, 2, 3])
 def test_a_run_that_is_stopped_goes_on_on_other_ranks(small: Path, petabatch: Command, ranks: int) -> None:
     settings = (ZARR, *WIDE, "output.flush=7 steps", "checkpoint.every=21 steps")
@@ -224,3 +235,19 @@ def test_a_damaged_store_of_a_sweep_is_made_again(small: Path, petabatch: Comman
         repaired = petabatch("verify", "--repair", out)
         assert repaired.returncode == 0, repaired.stdout
         assert chunks(out) == expected
+
+
+def test_jobs_and_pools_are_joined_to_a_store(small: Path, petabatch: Command) -> None:
+    settings = [flag for one in (ZARR, *WAVES) for flag in ("-s", one)]
+    expected = read_sweep(pb.open(alone(small, "whole", ZARR, *WAVES)))
+    for number in (1, 2):
+        ended = petabatch("run", small, "--out", "jobs", "--chunk", f"{number}/2", "-q", *settings)
+        assert ended.returncode == 0, ended.stderr
+    assert petabatch("join", "jobs").returncode == 0
+    with pb.open(small.parent / "jobs") as found:
+        assert {name: one.tobytes() for name, one in read_sweep(found).items()} == {
+            name: one.tobytes() for name, one in expected.items()
+        }
+    pool = ("run.pool=true", "connections.dictionary.learn.every=never")
+    with pb.open(alone(small, "pool", ZARR, *pool)) as one, pb.open(alone(small, "plain", *pool)) as other:
+        assert_same(one, other)

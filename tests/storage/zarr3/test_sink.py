@@ -124,6 +124,26 @@ def test_what_is_put_is_read_back_while_it_grows_and_after_it_is_resumed(tmp_pat
         assert tree["probes/energy/total"].sel(step=10 * k + 3).shape == (B,)
 
 
+def test_whenever_a_reader_opens_it_it_sees_one_state(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, seen, real = opened(make(tmp_path)), [], os.replace
+    flush(run, 0)
+
+    def looked_at(source: str, target: str) -> None:
+        real(source, target)
+        tree = xarray.open_datatree(run.directory.run_file, engine="zarr").load()
+        assert tree["probes/energy"].sizes["step"] == tree.attrs["steps_reached"]
+        with results.open(run.directory.path) as there:
+            seen.append(there.steps_reached // 10)
+        assert_holds(run.directory, seen[-1])
+
+    monkeypatch.setattr(os, "replace", looked_at)
+    flush(run, 1)
+    assert seen.count(1) > 20
+    assert seen[-1] == 2
+
+
 def test_a_reader_goes_on_seeing_the_state_that_it_opened(tmp_path: Path) -> None:
     run = opened(make(tmp_path))
     flush(run, 0)
@@ -356,6 +376,12 @@ def test_damaged_metadata_is_rebuilt(tmp_path: Path) -> None:
         assert sound, text
         assert "rebuilt" in text
         assert_holds(run.directory, 4)
+
+
+def test_a_store_without_its_index_says_so(tmp_path: Path) -> None:
+    directory = make(tmp_path)
+    with pytest.raises(DamagedError, match=r"run\.zarr/zarr\.json: this file is missing"):
+        results.open(directory.path)
 
 
 def test_damaged_values_are_not_given_up(tmp_path: Path) -> None:
