@@ -27,7 +27,7 @@ from petabatch.start_from import Place, initialise_from
 from petabatch.storage import FORMAT
 from petabatch.storage.claim import Claim
 from petabatch.storage.directory import RunDirectory
-from petabatch.storage.files import POINTS
+from petabatch.storage.files import POINTS, STORE
 from petabatch.storage.inputs import Fingerprint, compare_plugins, table
 from petabatch.storage.provenance import PROCESSOR, blas_libraries, compiler, library_versions
 from petabatch.storage.seal import read_json
@@ -111,7 +111,10 @@ def new_directory(
         table(files),
         {array.digest: array.array for array in held(loaded.network)},
         claim,
-        (POINTS,) if loaded.network.sweep is not None or loaded.network.run.pool else (),
+        (
+            *[POINTS] * (loaded.network.sweep is not None or loaded.network.run.pool),
+            *[STORE] * (loaded.network.output.format == "zarr"),
+        ),
         _derived(loaded.network),
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 
 import numpy as np
@@ -16,6 +16,7 @@ from petabatch.engine.engine import WAITING, Engine
 from petabatch.engine.evaluation import Evaluation
 from petabatch.engine.events import events_of_all
 from petabatch.engine.images import files_shown
+from petabatch.engine.recorder import Record
 from petabatch.engine.stopping import Stop, Stops, stopped_early
 from petabatch.errors import NonFiniteError
 from petabatch.logs import log
@@ -28,12 +29,12 @@ from petabatch.spec.load import Loaded
 from petabatch.stop_signals import StopFlag
 from petabatch.storage.checkpoint import save_checkpoint
 from petabatch.storage.claim import Claim
-from petabatch.storage.compact import compact
-from petabatch.storage.description import Status, recorded_provenance
+from petabatch.storage.description import Description, Status, recorded_provenance
 from petabatch.storage.directory import RunDirectory
-from petabatch.storage.index import PAUSE, write_index
+from petabatch.storage.index import PAUSE
 from petabatch.storage.provenance import Spent, of_run
-from petabatch.storage.segment import write_segment
+from petabatch.storage.run_sink import sink_of
+from petabatch.storage.sink import RunSink
 
 
 class RunSession:
@@ -53,9 +54,9 @@ class RunSession:
         self.streams = [
             one for recording in engine.features.whole_plan.recordings for one in recording.streams
         ]
+        self.sink: RunSink = sink_of(directory, engine)
         self.coordinates = coordinates(loaded.network, self.streams)
         self.files = files_shown(engine.readers)
-        self.flushed = engine.step - 1 if engine.step == 0 else engine.step
         self._index_due = time.monotonic()
         self._first = engine.step
         before = recorded_provenance(directory) or {}
@@ -149,17 +150,14 @@ class RunSession:
         return not said
 
     def index(self, status: Status, until: int | None = None) -> None:
-        """Rewrite run.h5; called on rank 0 only."""
+        """Make readable what is committed, up to step `until`; called on rank 0 only."""
         batch = self.loaded.network.batch
         with self._writing():
             steps = self._timed_before + self.engine.step - self._first
             spent = self._spent.record(self.engine.times(), self._rank_times)
             about = {**self.provenance, **spent, "timed_steps": steps}
-            took = write_index(
-                self.directory, self.streams, about, batch, status, until,
-                files=self.files, coordinates=self.coordinates,
-            )  # fmt: skip
-            self._index_due = time.monotonic() + PAUSE * took
+            described = Description(tuple(self.streams), about, batch, status, self.files, self.coordinates)
+            self._index_due = time.monotonic() + PAUSE * self.sink.index(described, until)
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
@@ -209,30 +207,35 @@ class RunSession:
         self.checkpoint()
 
     def _flush(self, status: Status) -> None:
-        """Write what was recorded: one segment per rank, then the index over them; collective."""
-        engine, state = self.engine, self.engine.state
-        rank, features = engine.comm.rank, engine.features
-        taken = events_of_all(engine.recorder.take(engine.step), self.streams, state.lo, engine.comm)
-        records = [r for r in taken if r.stream.batched or rank == 0]
-        records = list(features.records(records))
+        """Put what was recorded into the sink, and commit what all ranks have put; collective."""
+        engine, part = self.engine, None
+        records, first = self._recorded(), engine.recorder.first
+        if first <= engine.step and engine.features.writes:
+            records = self.sink.shared(records)
+            with self._writing():
+                part = self.sink.put(records, first, engine.step)
+        engine.flushed()
+        ranks = self.comm.gather((part, self._spent.now(engine.times())))
+        if ranks is None:
+            return
+        self._rank_times = [times for _, times in ranks]
+        with self._writing():
+            self.sink.commit([part for part, _ in ranks])
+        if status != "running" or time.monotonic() >= self._index_due:
+            self.index(status)
+        else:
+            with self._writing():
+                self.sink.tidy()
+
+    def _recorded(self) -> Sequence[Record]:
+        """Return what this rank writes of what was recorded since the last flush; collective."""
+        engine, lo = self.engine, self.engine.state.lo
+        taken = events_of_all(engine.recorder.take(engine.step), self.streams, lo, engine.comm)
+        records = [one for one in taken if one.stream.batched or engine.comm.rank == 0]
+        records = list(engine.features.records(records))
         for record in records:
             self._convergence.count(record.stream.path, record.values)
-        first = self.flushed + 1
-        written = None
-        if first <= engine.step and features.writes:
-            with self._writing():
-                written = write_segment(self.directory, records, rank, first, engine.step, state.lo, state.hi)
-        self.flushed = engine.step
-        engine.flushed()
-        ranks = self.comm.gather((written, self._spent.now(engine.times())))
-        if ranks is not None:
-            self._rank_times = [times for _, times in ranks]
-            self.directory.summaries.update(one for one, _ in ranks if one is not None)
-            if status != "running" or time.monotonic() >= self._index_due:
-                self.index(status)
-            else:
-                with self._writing():
-                    compact(self.directory, self.streams, self.loaded.network.batch, most=2)
+        return records
 
     def _latest(self, quantity: str) -> tuple[str, float] | None:
         """Return a probe and the latest value of its quantity, on rank 0; collective.

@@ -52,11 +52,11 @@ from petabatch.storage.checkpoint import load_checkpoint
 from petabatch.storage.claim import Claim
 from petabatch.storage.description import recorded_provenance
 from petabatch.storage.directory import RunDirectory
-from petabatch.storage.index import drop_after
 from petabatch.storage.inputs import compare, of_hosts
 from petabatch.storage.provenance import other_software
 from petabatch.storage.recovery import resume_point
 from petabatch.storage.shared import assert_shared
+from petabatch.storage.zarr3.chunks import require_zarr
 from petabatch.waves.choose import experiment
 from petabatch.waves.run import resume as resume_waves
 from petabatch.waves.run import run as run_waves
@@ -246,6 +246,8 @@ def _run(
     comm = connected(mpi)
     with shared_errors(comm):
         loaded = read()
+        if loaded.network.output.format == "zarr":
+            require_zarr()
         assert_same_software(comm, loaded)
         plan = experiment(loaded, comm, threads, asked=extend)
     if plan is not None:
@@ -308,7 +310,7 @@ def _resume(
                     "software versions have changed, so results may differ by rounding: %s", "; ".join(found)
                 )
             session.index("running", until=engine.step)
-            drop_after(directory, engine.step)
+            session.sink.drop_after(engine.step)
         comm.barrier()
         if head is None:
             session.checkpoint()

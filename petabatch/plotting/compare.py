@@ -153,7 +153,9 @@ def _alike(axis: Any, alike: list[np.ndarray], scale: list[str]) -> None:
 
 def _labels(runs: list[Results]) -> list[str]:
     """Return names of the runs: of their directories, with as many parents as it takes to tell them apart."""
-    folders = [(run.path.parent if run.path.name == "run.h5" else run.path).parts for run in runs]
+    folders = [
+        (run.path.parent if run.path.name in ("run.h5", "run.zarr") else run.path).parts for run in runs
+    ]
     for length in range(1, max(map(len, folders))):
         names = ["/".join(parts[-length:]) for parts in folders]
         if len(set(names)) == len(names):

@@ -20,7 +20,7 @@ from petabatch.storage.checkpoint import checkpoint_steps
 from petabatch.storage.claim import claimed
 from petabatch.storage.damaged import naming_damage
 from petabatch.storage.directory import RunDirectory
-from petabatch.storage.files import PARTS, RUN_FILE
+from petabatch.storage.files import PARTS, RUN_FILE, STORE
 from petabatch.storage.gaps import steps_text
 from petabatch.storage.points import names_of, read
 from petabatch.storage.verify import file_states
@@ -53,14 +53,16 @@ def describe(path: Path, now: datetime | None = None) -> str:
     wrong = [
         state.problem.removeprefix(f"{directory.path}/").splitlines()[0]
         for state in damaged
-        if state.name != RUN_FILE  # results.open tells more
+        if state.name != directory.index  # results.open tells more
     ]
-    if not directory.run_file.exists() and any(state.name == RUN_FILE for state in damaged):
-        problem = f"run.h5: this file is missing; `petabatch verify --repair {directory.path}` makes it again"
+    there = (directory.path / directory.index).exists()
+    if not there and any(state.name == directory.index for state in damaged):
+        repair = f"`petabatch verify --repair {directory.path}` makes it again"
+        problem = f"{directory.index}: this file is missing; {repair}"
         wrong.insert(0, problem)
         lines += field("status", "the index of what was recorded is missing")
         recorded: list[str] = []
-    elif not directory.run_file.exists():
+    elif not there:
         what = "running" if claimed(directory.path) else "interrupted"
         lines += field("status", f"{what}; {_unjoined(directory) or 'nothing recorded yet'}")
         recorded = []
@@ -119,9 +121,9 @@ def ended(path: Path) -> bool:
 
 def _directory(path: Path) -> RunDirectory | None:
     """Return the run directory that a path names; None for a file that stands for itself."""
-    if not path.is_file():
+    if not path.is_file() and path.name != STORE:
         return RunDirectory.open(path)
-    if path.name != RUN_FILE:
+    if path.name not in (RUN_FILE, STORE):
         return None
     try:
         return RunDirectory.open(path.parent)

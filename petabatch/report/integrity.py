@@ -9,7 +9,7 @@ from pathlib import Path
 from petabatch.errors import StorageError
 from petabatch.storage.claim import Claim, claimed
 from petabatch.storage.directory import RunDirectory
-from petabatch.storage.files import DATA, DESCRIPTION, INPUTS, POINTS, RESOLVED, RUN_FILE
+from petabatch.storage.files import DATA, DESCRIPTION, INPUTS, METADATA, POINTS, RESOLVED, RUN_FILE, STORE
 from petabatch.storage.verify import FileState, file_states, repair
 
 _NEEDED = (RESOLVED, INPUTS, DESCRIPTION)
@@ -66,7 +66,7 @@ def _meaning(state: FileState, checkpoints: Sequence[int | None], running: bool,
         return f"steps {first} to {last} of {slices}: {remedy}"
     if state.checkpoint is not None:
         return f"the checkpoint of step {state.checkpoint} is lost; the recorded results are not affected"
-    if state.name == RUN_FILE or (in_waves and state.name == DESCRIPTION):
+    if state.name in (RUN_FILE, f"{STORE}/{METADATA}") or (in_waves and state.name == DESCRIPTION):
         return "can be made from the other files: petabatch verify --repair"
     if state.name.startswith(f"{POINTS}/") and state.state == "lost":
         return "`petabatch resume` makes its points again"

@@ -21,6 +21,7 @@ from petabatch.results.run_file import RunFile, find
 from petabatch.results.series import Series, slice_number
 from petabatch.results.sparse_code import sparse_code
 from petabatch.results.spikes import Spikes, spikes_of
+from petabatch.results.store import SEAL, Store
 from petabatch.results.traced import ShownImage, display_period, traced
 from petabatch.results.use import use_of
 from petabatch.storage.damaged import naming_damage
@@ -213,16 +214,20 @@ class Results(RunFile):
         for place in self.names():
             self[place]._check()
         try:
+            engine = "h5netcdf"
             import xarray
 
-            tree = xarray.open_datatree(self._datatree_source(), engine="h5netcdf")
+            source, engine = self._datatree_source()
+            tree = xarray.open_datatree(source, engine=engine)
         except (
             ImportError,
             ValueError,
         ) as error:  # xarray raises ValueError for an engine that is not installed
             raise ResourceError(
-                f"xarray or h5netcdf is not installed ({error})\n    hint:     {install('analysis')}"
+                f"xarray or its engine {engine} is not installed ({error})\n"
+                f"    hint:     {install('analysis')}"
             ) from error
+        tree.attrs.pop(SEAL, None)
         for node in tree.subtree:
             for variable in node.variables.values():  # plots of xarray are labelled by these
                 if variable.attrs.get("units") == "1":
@@ -231,9 +236,10 @@ class Results(RunFile):
                     variable.attrs.setdefault("long_name", variable.attrs["description"])
         return tree
 
-    def _datatree_source(self) -> Any:
-        """Return what xarray opens."""
-        return self.path
+    def _datatree_source(self) -> tuple[Any, str]:
+        """Return what xarray opens, and with what engine."""
+        file = self._open_file()
+        return (file.source, "zarr") if isinstance(file, Store) else (self.path, "h5netcdf")
 
     def _progress(self) -> str:
         run = self.params.get("run", {})

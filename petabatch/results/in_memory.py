@@ -64,10 +64,10 @@ class ResultsInMemory(Results):
             self._file = self._made()
         return self._file
 
-    def _datatree_source(self) -> Any:
+    def _datatree_source(self) -> tuple[Any, str]:
         file = self._open_file()
         file.flush()
-        return io.BytesIO(file.id.get_file_image())
+        return io.BytesIO(file.id.get_file_image()), "h5netcdf"
 
     def _made(self) -> Any:
         described = self._describe()

@@ -6,8 +6,6 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import h5py
-
 from petabatch.errors import UnknownName, did_you_mean
 from petabatch.results.series import Series
 
@@ -17,7 +15,7 @@ def recorded(file: Any) -> tuple[str, ...]:
     found: list[str] = []
 
     def visit(path: str, item: Any) -> None:
-        if isinstance(item, h5py.Dataset) and "sparse" in item.attrs:
+        if "sparse" in item.attrs:
             found.append(path)
 
     file.visititems(visit)

@@ -14,10 +14,11 @@ import numpy as np
 
 from petabatch.errors import DamagedError, FormatError, Problem, StorageError, similar_path
 from petabatch.results.series import slice_number
+from petabatch.results.store import Store
 from petabatch.storage import JSON_ATTRIBUTES, seal
 from petabatch.storage.containment import is_segment, refuse_links, refuse_references
 from petabatch.storage.damaged import naming_damage, refuse_others
-from petabatch.storage.files import PARTS, RUN_FILE
+from petabatch.storage.files import METADATA, PARTS, RUN_FILE, STORE
 
 
 def find(path: str | os.PathLike[str]) -> Path:
@@ -30,6 +31,11 @@ def find(path: str | os.PathLike[str]) -> Path:
         hint = similar_path(target, lambda path: path.is_dir() or path.suffix == ".h5")
         problem = Problem("", "there is no such run directory or file", hint=hint)
         raise StorageError(problem.render(str(target)))
+    if (target / STORE).is_dir():
+        refuse_links(target)
+        return target / STORE
+    if (target / METADATA).is_file():
+        return target  # a store, maybe without its run directory
     if target.is_dir():
         refuse_links(target)
         if not (target / RUN_FILE).exists() and not (target / PARTS).is_dir():
@@ -48,23 +54,26 @@ class RunFile:
         self.path = file
         self._verify()
         try:
-            self._file = h5py.File(file, "r")
+            self._file: Any = Store(file) if file.is_dir() else h5py.File(file, "r")
         except (OSError, RuntimeError) as error:
             raise StorageError(f"{file}: the run file cannot be read: {error}") from error
         try:
             with naming_damage(file):
                 refuse_others(file, self._file, "run")
-                refuse_references(self._file, is_segment)
+                if not file.is_dir():
+                    refuse_references(self._file, is_segment)
         except StorageError:
             self._file.close()
             raise
 
     def _verify(self) -> None:
-        folder = self.path.parent
-        if self.path.name != RUN_FILE or not (folder / PARTS).is_dir():
+        folder, name = self.path.parent, self.path.name
+        if self.path.is_dir():
+            name = f"{name}/{METADATA}"
+        elif name != RUN_FILE or not (folder / PARTS).is_dir():
             return  # a merged file, which HDF5's own checksums protect
         try:
-            seal.verify(folder, RUN_FILE)
+            seal.verify(folder, name)
         except DamagedError as error:
             hint = f"`petabatch verify --repair {folder}` rebuilds it"
             raise DamagedError(f"{error}\n    hint:     {hint}") from None

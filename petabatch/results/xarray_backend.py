@@ -8,7 +8,7 @@ from typing import Any
 
 from xarray.backends import BackendEntrypoint
 
-from petabatch.storage.files import RUN_FILE
+from petabatch.storage.files import RUN_FILE, STORE
 
 
 class Runs(BackendEntrypoint):  # type: ignore[misc]
@@ -20,7 +20,9 @@ class Runs(BackendEntrypoint):  # type: ignore[misc]
 
     def guess_can_open(self, filename_or_obj: Any) -> bool:
         """Return whether it is the directory of a run."""
-        return isinstance(filename_or_obj, str | os.PathLike) and Path(filename_or_obj, RUN_FILE).is_file()
+        if not isinstance(filename_or_obj, str | os.PathLike):
+            return False
+        return any(Path(filename_or_obj, name).exists() for name in (RUN_FILE, STORE))
 
     def open_datatree(self, filename_or_obj: Any, *, drop_variables: Any = None, **keys: Any) -> Any:
         """Return the run as a lazy tree, as `Results.to_xarray` does."""

@@ -15,11 +15,11 @@ from petabatch.network import lazy_codes
 from petabatch.parallel.blocking_io import BlockingIO
 from petabatch.parallel.comm import Comm
 from petabatch.simulator import numbers
-from petabatch.simulator.records import Records
 from petabatch.simulator.running import Running
 from petabatch.simulator.saved import Saved
 from petabatch.spec.load import Loaded
 from petabatch.spec.network import Network
+from petabatch.storage.memory import Memory
 
 
 class Opened:
@@ -29,7 +29,7 @@ class Opened:
         """Open a network in its initial state; collective."""
         self.given, self._assembly = assembled(loaded, comm, threads)
         """The network with the numbers that it was given with."""
-        self._loaded, self._records = self.given, Records()
+        self._loaded, self._records = self.given, Memory()
         self.numbers: dict[str, Any] = {}
         """Numbers that were changed, or lists of one for each slice, by key path."""
         self.changes: dict[str, int] = {}
@@ -131,7 +131,7 @@ class Opened:
         """Free the memory and close the input files."""
         if self._running is not None:
             self._running.close()
-        self._running, self._records = None, Records()
+        self._running, self._records = None, Memory()
 
     def _network_of(self, saved: Saved) -> Network:
         network = self.given.network

@@ -20,11 +20,11 @@ from petabatch.network import lazy_codes
 from petabatch.network.slices import coordinates
 from petabatch.parallel.comm import Serial
 from petabatch.simulator.agreement import all_ranks_raise
-from petabatch.simulator.records import Records
 from petabatch.simulator.saved import Saved
 from petabatch.simulator.undo import Undo
 from petabatch.spec.load import Loaded
 from petabatch.storage.description import Description, Status
+from petabatch.storage.memory import Memory
 from petabatch.storage.provenance import of_run
 from petabatch.variable import Array
 
@@ -35,7 +35,7 @@ _ENDLESS = 2**62
 class Running:
     """An engine that goes from step to step."""
 
-    def __init__(self, loaded: Loaded, assembly: Assembly, records: Records) -> None:
+    def __init__(self, loaded: Loaded, assembly: Assembly, records: Memory) -> None:
         """Open the network; the state is not set yet. `records` are those of the steps before."""
         self._loaded, self._records, self._stack, self._started = loaded, records, ExitStack(), False
         with ExitStack() as stack:
@@ -92,8 +92,6 @@ class Running:
             with shown(False):  # kernels may be compiled
                 self._stack.enter_context(engine.running())
             self._started = True
-        if self._records.began is None:
-            self._records.began = self.step
         with self.all_ranks_raise():
             self._ask_sources()
         first, undo = self.step, self.undo
@@ -169,16 +167,16 @@ class Running:
     def keep(self) -> None:
         """Put aside what was recorded; collective for ranks that share slices."""
         if self._started:
-            features = self.engine.features
-            mine = features.records(self.engine.recorder.take(self.step))
-            self._records.add(features.group.broadcast(mine))
+            features, recorder = self.engine.features, self.engine.recorder
+            mine = features.group.broadcast(features.records(recorder.take(self.step)))
+            self._records.put(mine, recorder.first, self.step)
             self.engine.flushed()
             self._forget()  # steps before are not recorded again
 
     def recorded(self) -> dict[str, tuple[np.ndarray, np.ndarray]]:
         """Return steps and values of what was recorded so far, by path; collective as `keep`."""
         self.keep()
-        return {path: (steps, values) for path, steps, values in self._records.joined()}
+        return {one.stream.path: (one.steps, one.values) for one in self._records.joined()}
 
     @property
     def began(self) -> int:

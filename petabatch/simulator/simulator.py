@@ -33,7 +33,6 @@ from petabatch.simulator.driven import SteppedNetwork
 from petabatch.simulator.interrupts import Interrupts
 from petabatch.simulator.opened import Opened
 from petabatch.simulator.parts import Part, named, part, parts
-from petabatch.simulator.records import Recorded
 from petabatch.simulator.running import Running
 from petabatch.simulator.saved import Saved
 from petabatch.simulator.state_array import images_for
@@ -398,3 +397,10 @@ class Simulator:
             yield
         finally:
             self._busy = False
+
+
+class Recorded(dict[str, np.ndarray]):
+    """Arrays by path; a path that is not there is an UnknownName, with the paths that are."""
+
+    def __missing__(self, path: object) -> np.ndarray:
+        raise unknown("record", path, self)

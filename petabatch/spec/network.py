@@ -234,6 +234,8 @@ class Output(Model):
     """Tables `[output.layers.NAME]`, by layer name."""
     connections: Annotated[dict[str, ConnectionOutput], FROZEN] = Field(default_factory=FrozenDict)
     """Tables `[output.connections.NAME]`, by connection name."""
+    format: Literal["hdf5", "zarr"] = "hdf5"
+    """`hdf5`: segments, and `run.h5` over them. `zarr`: the store `run.zarr`; it needs the extra `zarr`."""
     flush: Schedule | None = None
     """Schedule at which buffered records are written to disk as an immutable segment; by default every 10
     displays, of very short displays as rarely as checkpoints are saved by default, or more often if the

@@ -13,6 +13,7 @@ from petabatch.storage.directory import RunDirectory
 from petabatch.storage.join import join
 from petabatch.storage.rows import Row, find_gaps, find_rows, verify_segments
 from petabatch.storage.segment import Segment, Summary, checksum, create_dataset, create_steps, describe
+from petabatch.storage.zarr3.commits import merge_commits
 from petabatch.variable import Stream
 
 LIMIT = 128
@@ -90,6 +91,9 @@ def _flushes(rows: Sequence[Row]) -> int:
 
 
 def _merge_rows(directory: RunDirectory, rows: Sequence[Row], streams: Sequence[Stream]) -> None:
+    if directory.in_zarr:
+        merge_commits(directory, [(row.segments[0], row.summaries[0]) for row in rows])
+        return
     verify_segments(directory, (segment for row in rows for segment in row.segments))
     segment = Segment(rows[0].first, rows[-1].last)
     with new_hdf5(directory.parts / segment.name, run_id=directory.run_id) as (file, check):

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from types import MappingProxyType
 from typing import Any, Literal
 
 from petabatch.errors import DamagedError, StorageError
@@ -13,7 +14,7 @@ from petabatch.storage import FORMAT, seal
 from petabatch.storage.containment import is_segment, refuse_references
 from petabatch.storage.damaged import naming_damage, opened
 from petabatch.storage.directory import RunDirectory
-from petabatch.storage.files import DESCRIPTION, RUN_FILE
+from petabatch.storage.files import DESCRIPTION
 from petabatch.storage.gaps import Gap
 from petabatch.variable import Coordinate, Stream
 
@@ -33,10 +34,16 @@ class Description:
     files: Files = field(default_factory=dict)
     coordinates: tuple[Coordinate, ...] = ()
 
-    def save(self, directory: RunDirectory, segments: Iterable[str] = ()) -> None:
+    def save(
+        self,
+        directory: RunDirectory,
+        segments: Iterable[str] = (),
+        metadata: Mapping[str, Sequence[int]] = MappingProxyType({}),
+    ) -> None:
         """Write it, with the names of the segments that there are, of steps or points; on rank 0 only.
 
-        By these it is noticed, and told, which are missing, also where `run.h5` is lost with them.
+        By these it is noticed, and told, which are missing, also where `run.h5` is lost with them. `metadata`
+        are the checksums of the files of that of a run in Zarr.
         """
         stored = {
             "petabatch_format": FORMAT,
@@ -45,6 +52,7 @@ class Description:
             "batch": self.batch,
             "status": self.status,
             "segments": list(segments),
+            "metadata": dict(metadata),
             "files": self.files,
             "coordinates": [asdict(coordinate) for coordinate in self.coordinates],
         }
@@ -72,7 +80,7 @@ def recorded_provenance(directory: RunDirectory) -> Mapping[str, Any] | None:
 
     Raises DamagedError.
     """
-    if not any((directory.path / name).exists() for name in (DESCRIPTION, RUN_FILE)):
+    if not any((directory.path / name).exists() for name in (DESCRIPTION, directory.index)):
         return None
     return describe(directory).provenance
 
@@ -80,18 +88,18 @@ def recorded_provenance(directory: RunDirectory) -> Mapping[str, Any] | None:
 def status_of(directory: RunDirectory) -> str:
     """Return the status that `run.h5` tells; nothing if it is missing or damaged."""
     try:
-        with _index(directory) as file:
-            return str(file.attrs["status"])
+        with _index(directory) as attributes:
+            return str(attributes["status"])
     except StorageError:
         return ""
 
 
 def indexed_steps(directory: RunDirectory) -> tuple[int, list[Gap]]:
-    """Return the last step in `run.h5`, and what it calls lost; 0 and nothing if it is missing or damaged."""
+    """Return the last step of the index, and what it calls lost; 0 and nothing if it is damaged."""
     try:
-        with _index(directory) as file:
-            gaps = json.loads(file.attrs.get("gaps", "[]"))
-            return int(file.attrs["steps_reached"]), [(int(first), int(last)) for first, last in gaps]
+        with _index(directory) as attributes:
+            gaps = json.loads(attributes.get("gaps", "[]"))
+            return int(attributes["steps_reached"]), [(int(first), int(last)) for first, last in gaps]
     except StorageError:
         return 0, []
 
@@ -105,6 +113,15 @@ def segments_of(directory: RunDirectory) -> list[str]:
         return []
 
 
+def metadata_of(directory: RunDirectory) -> dict[str, list[int]]:
+    """Return the checksums of the metadata of a run in Zarr; none where `run.json` is damaged."""
+    try:
+        with _stored(directory) as stored:
+            return dict(stored["metadata"])
+    except DamagedError:
+        return {}
+
+
 @contextmanager
 def _stored(directory: RunDirectory) -> Iterator[dict[str, Any]]:
     """Read `run.json`; raises DamagedError if it, or what the block reads of it, is damaged or missing."""
@@ -116,9 +133,13 @@ def _stored(directory: RunDirectory) -> Iterator[dict[str, Any]]:
 
 @contextmanager
 def _index(directory: RunDirectory) -> Iterator[Any]:
-    """Open `run.h5`; raises DamagedError if it is damaged or missing."""
-    path = directory.run_file
-    seal.verify(directory.path, RUN_FILE)
+    """Open the index, for its root attributes; raises DamagedError if it is damaged or missing."""
+    path = directory.path / directory.index
+    seal.verify(directory.path, directory.index)
+    if directory.in_zarr:
+        with naming_damage(path):
+            yield seal.read_json(path)["attributes"]
+            return
     with opened(path, "run") as file:
         refuse_references(file, is_segment)
-        yield file
+        yield file.attrs

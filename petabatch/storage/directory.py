@@ -27,11 +27,13 @@ from petabatch.storage.files import (
     DESCRIPTION,
     EQUATIONS,
     INPUTS,
+    METADATA,
     PARAMS,
     PARTS,
     POINTS,
     RESOLVED,
     RUN_FILE,
+    STORE,
     lacking,
     refuse_replacement,
     temporary_name,
@@ -45,7 +47,7 @@ _ARRAYS = re.compile(r"in memory: [^\"]*, sha256 ([0-9a-f]{16})")
 
 @dataclass(frozen=True)
 class RunDirectory:
-    """`run.h5`, `parts/`, `checkpoints/`, the params file as given, and `log.txt`."""
+    """`run.h5` or `run.zarr`, `parts/`, `checkpoints/`, the params file as given, and `log.txt`."""
 
     path: Path
     run_id: str = field(default="", compare=False)
@@ -54,9 +56,19 @@ class RunDirectory:
     """Cached summaries of the segments, which are immutable, by file name."""
 
     @property
+    def in_zarr(self) -> bool:
+        """Whether what is recorded goes to a Zarr store."""
+        return (self.path / STORE).is_dir()
+
+    @property
     def run_file(self) -> Path:
-        """The index, which is the file to open."""
-        return self.path / RUN_FILE
+        """What is to be opened: the index in HDF5, or the store."""
+        return self.path / (STORE if self.in_zarr else RUN_FILE)
+
+    @property
+    def index(self) -> str:
+        """The file, by its path below the directory, without which nothing can be read."""
+        return f"{STORE}/{METADATA}" if self.in_zarr else RUN_FILE
 
     @property
     def parts(self) -> Path:

@@ -8,6 +8,8 @@ from pathlib import Path
 from petabatch.errors import RunDirectoryError
 
 RUN_FILE, PARTS, CHECKPOINTS = "run.h5", "parts", "checkpoints"
+STORE, METADATA = "run.zarr", "zarr.json"
+"""In place of `run.h5`: the folder of a run in Zarr, and what is in each of its groups and arrays."""
 RESOLVED, INPUTS = "params.json", "inputs.json"
 EQUATIONS = "equations.json"
 """What was derived of the equations of a network, where it has any."""
@@ -25,8 +27,8 @@ def temporary_name(name: str) -> str:
     return f".{name}.tmp"
 
 
-SEGMENT = r"steps_(\d+)-(\d+)(?:_slices_(\d+)-(\d+))?\.h5"
-"""Of `PARTS`: first and last step, first slice and the one after the last."""
+SEGMENT = r"steps_(\d+)-(\d+)(?:_slices_(\d+)-(\d+))?(\.h5|\.json)"
+"""Of `PARTS`: first and last step, first slice and the one after the last. Those of runs in Zarr are JSON."""
 HEAD, PART = r"step_(\d+)\.h5", r"step_\d+_rank_\d+_[0-9a-f]{8}\.h5"
 """Of `CHECKPOINTS`: a checkpoint by its step, and what a rank wrote of it, by its checksum."""
 POINTS_FILE = r"(\d+)-of-(\d+)_(\d+)_(\d+)(?:-(\d+))?\.h5"
@@ -39,6 +41,7 @@ _OURS = {
     PARTS: re.compile(rf"\.?{SEGMENT}(\.tmp|\{LOST})?"),
     CHECKPOINTS: re.compile(rf"\.?({HEAD}|{PART}|step_\d+_rank_\d+\.h5|{WAVE})(\.tmp)?"),
     DATA: re.compile(ARRAY),
+    STORE: re.compile(rf"\.?{re.escape(METADATA)}(\.tmp)?|\w+"),
     POINTS: re.compile(rf"\.?{POINTS_FILE}(\.tmp|\{LOST})?|\d+-of-\d+_\d+\.txt"),
 }
 FOLDERS = tuple(_OURS)

@@ -1,9 +1,10 @@
-"""The index `run.h5`: virtual datasets over the segments of all ranks, rewritten at flushes."""
+"""The index, rewritten at flushes: `run.h5`, virtual datasets over all segments, or that of `run.zarr`."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import h5py
@@ -13,14 +14,15 @@ from petabatch.errors import StorageError
 from petabatch.storage.atomic import new_hdf5
 from petabatch.storage.checkpoint import drop_checkpoints_after
 from petabatch.storage.compact import LIMIT, compact
-from petabatch.storage.description import Description, Files, Status
+from petabatch.storage.description import Description
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.files import PARTS
 from petabatch.storage.layout import Place, lay_out
 from petabatch.storage.lost import drop_lost
 from petabatch.storage.rows import Row, all_segments, find_gaps, find_rows
 from petabatch.storage.segment import Segment
-from petabatch.variable import Coordinate, Stream
+from petabatch.storage.zarr3 import metadata
+from petabatch.variable import Stream
 
 PAUSE = 400
 """Between two indexes this many times what the last one took: a quarter of a percent of the run.
@@ -32,34 +34,29 @@ Piece = tuple[Segment, tuple[int, ...], tuple[int, ...]]
 
 
 def write_index(
-    directory: RunDirectory,
-    streams: Sequence[Stream],
-    provenance: Mapping[str, object],
-    batch: int,
-    status: Status = "running",
-    until: int | None = None,
-    limit: float = LIMIT,
-    files: Files | None = None,
-    coordinates: Sequence[Coordinate] = (),
+    directory: RunDirectory, described: Description, until: int | None = None, limit: float = LIMIT
 ) -> float:
-    """Rewrite `run.h5` over all complete segments (up to step `until`); called on rank 0 only.
+    """Rewrite the index over all complete segments (up to step `until`); called on rank 0 only.
 
     All ranks must have written their segments before. If there are more than `limit` segments, some are
     merged first; the old ones are removed last, so that after a kill at any point no segment of `run.h5` is
-    missing. `files` are those of the items that input layers show, `coordinates` what slices differ in.
-    Returns the seconds that went into `run.h5` itself, whatever there was to merge and to remove.
+    missing. Returns the seconds that went into the index itself, whatever there was to merge and to remove.
     Raises StorageError when the segments do not fit together or the file cannot be written.
     """
+    batch = described.batch
     if until is None:
-        compact(directory, streams, batch, limit)
+        compact(directory, described.streams, batch, limit)
     began = time.monotonic()
-    about = {**provenance, "run_id": directory.run_id}
-    described = Description(tuple(streams), about, batch, status, files or {}, tuple(coordinates))
+    described = replace(described, provenance={**described.provenance, "run_id": directory.run_id})
     rows, superseded = find_rows(directory, batch, until)
     gaps = find_gaps(directory, rows, until)
-    described.save(directory, (segment.name for row in rows for segment in row.segments))
-    with new_hdf5(directory.run_file, run_id=directory.run_id) as (file, _):
-        lay_out(file, rows, gaps, described, _values(rows, batch), _steps(rows))
+    names = [segment.name for row in rows for segment in row.segments]
+    if directory.in_zarr:
+        metadata.write_index(directory, rows, gaps, described, names)
+    else:
+        described.save(directory, names)
+        with new_hdf5(directory.run_file, run_id=directory.run_id) as (file, _):
+            lay_out(file, rows, gaps, described, _values(rows, batch), _steps(rows))
     took = time.monotonic() - began
     _remove(directory, superseded)
     return took

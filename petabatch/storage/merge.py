@@ -11,13 +11,14 @@ from petabatch.errors import Problem, StorageError
 from petabatch.storage import seal
 from petabatch.storage.atomic import available, new_file, new_hdf5
 from petabatch.storage.damaged import naming_damage
-from petabatch.storage.description import describe, indexed_steps
+from petabatch.storage.description import describe, indexed_steps, metadata_of
 from petabatch.storage.directory import RunDirectory
-from petabatch.storage.files import RUN_FILE
 from petabatch.storage.join import join
 from petabatch.storage.layout import lay_out
 from petabatch.storage.rows import find_gaps, find_rows, verify_rows
 from petabatch.storage.segment import create_dataset, create_plain
+from petabatch.storage.zarr3 import metadata
+from petabatch.storage.zarr3.copy import copy, copy_whole
 from petabatch.variable import Stream
 
 
@@ -51,16 +52,24 @@ def merge(folder: str | os.PathLike[str], target: str | os.PathLike[str]) -> Pat
 
     with new_hdf5(path) as (file, check):
         lay_out(file, rows, find_gaps(directory, rows), described, place_values, place_steps)
-        join(directory.parts, rows, values, steps, check)
+        if directory.in_zarr:
+            copy(directory, rows, values, steps, check)
+        else:
+            join(directory.parts, rows, values, steps, check)
     return path
 
 
 def _copied(directory: RunDirectory, path: Path) -> Path:
-    """Copy the `run.h5` of a sweep or a pool, which has its values itself."""
-    if not directory.run_file.exists():
+    """Copy the `run.h5` of a sweep or a pool, or its store, which have their values themselves."""
+    if not (directory.path / directory.index).exists():
         hint = f"    hint:     petabatch join {directory.path}"
         raise StorageError(f"{directory.run_file}: the points of this sweep are not joined yet\n{hint}")
-    seal.verify(directory.path, RUN_FILE)
+    seal.verify(directory.path, directory.index)
+    if directory.in_zarr:
+        metadata.check(directory, metadata_of(directory))
+        with new_hdf5(path) as (target, check):
+            copy_whole(directory.run_file, target, check)
+        return path
     with naming_damage(directory.run_file):
         source = directory.run_file.open("rb")
     with source, new_file(path) as file:

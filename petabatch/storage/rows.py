@@ -13,7 +13,8 @@ from petabatch.storage.directory import RunDirectory
 from petabatch.storage.gaps import BEFORE, Gap, covered, cut, gaps_between, steps_text
 from petabatch.storage.lost import hint, lost_segments
 from petabatch.storage.seal import verify
-from petabatch.storage.segment import Segment, Summary, read_summary
+from petabatch.storage.segment import COMMIT, Segment, Summary, read_summary
+from petabatch.storage.zarr3.commits import check_chunks, read_commit
 from petabatch.variable import Stream
 
 _NONE = (0, 0)
@@ -78,7 +79,19 @@ def damaged_segments(directory: RunDirectory, segments: Iterable[Segment]) -> It
 def check_segment(directory: RunDirectory, segment: Segment, contents: bool = True) -> None:
     """Raise DamagedError unless a segment is as it was written, and that of its name."""
     verify(directory.path, segment.path, contents)
-    read_summary(directory.path / segment.path)  # a seal does not cover the name
+    _summary(directory, segment)  # a seal does not cover the name
+    if contents and segment.suffix == COMMIT:
+        check_chunks(directory, segment)
+
+
+def size_of(directory: RunDirectory, segment: Segment) -> int:
+    """Return the bytes that are read to verify a segment; 0 if it is gone or cannot be read."""
+    try:
+        if segment.suffix == COMMIT:
+            return read_commit(directory.parts / segment.name).nbytes
+        return (directory.parts / segment.name).stat().st_size
+    except (OSError, StorageError):
+        return 0
 
 
 def verify_segments(directory: RunDirectory, segments: Iterable[Segment]) -> None:
@@ -184,8 +197,13 @@ def _summaries(directory: RunDirectory, row: Sequence[Segment]) -> tuple[Summary
     known = directory.summaries
     for segment in row:
         if segment.name not in known:
-            known[segment.name] = read_summary(directory.parts / segment.name)
+            known[segment.name] = _summary(directory, segment)
     return tuple(known[segment.name] for segment in row)
+
+
+def _summary(directory: RunDirectory, segment: Segment) -> Summary:
+    path = directory.parts / segment.name
+    return read_commit(path) if segment.suffix == COMMIT else read_summary(path)
 
 
 def _tiles(row: Sequence[Segment], batch: int) -> bool:

@@ -1,8 +1,8 @@
 """Seals: the checksum that each file of a run carries itself, with the identity of the run.
 
 That of HDF5 and of NumPy arrays is a line after their bytes, which their readers ignore; it covers all bytes
-before its digits. That of JSON is a key, and covers what the text says, not how it is laid out. A file is as
-it was written if it agrees with its seal.
+before its digits. That of JSON is a key, of a Zarr group an attribute, and covers what the text says, not how
+it is laid out. A file is as it was written if it agrees with its seal.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ _LENGTH = len(b"\npetabatch run 0123456789abcdef crc32 01234567\n")
 _DIGITS = len(b"01234567\n")
 """Bytes that a seal does not cover."""
 _KEY, _RUN, _CRC = "seal", "run_id", "crc32"
+_ATTRIBUTES = "attributes"
+"""Of the metadata of a Zarr group, which may have no other keys."""
 _BLOCK = 1 << 22
 _JSON_ERRORS = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
 
@@ -67,6 +69,14 @@ def sealed_json(table: Mapping[str, Any], run_id: str) -> str:
     """Return a table as JSON, with its seal."""
     of_run = {_RUN: run_id}
     return json.dumps({**table, _KEY: {**of_run, _CRC: _json_checksum({**table, _KEY: of_run})}}, indent=1)
+
+
+def sealed_attributes(table: Mapping[str, Any], run_id: str) -> str:
+    """Return the metadata of a group in Zarr as JSON, with its seal among the attributes."""
+    of_run = {_RUN: run_id}
+    attributes = {**table[_ATTRIBUTES], _KEY: of_run}
+    crc = _json_checksum({**table, _ATTRIBUTES: attributes})
+    return json.dumps({**table, _ATTRIBUTES: {**attributes, _KEY: {**of_run, _CRC: crc}}})
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -145,10 +155,11 @@ def _verify_json(path: Path) -> str:
         text = file.read()
     try:
         stored = json.loads(text)
-        if _KEY not in stored:
+        seal = stored.get(_KEY) or stored.get(_ATTRIBUTES, {}).get(_KEY)
+        if seal is None:
             raise DamagedError(f"{path}: this file is damaged: it has no seal")
-        whole = stored[_KEY].pop(_CRC) == _json_checksum(stored)
-        run_id = str(stored[_KEY][_RUN])
+        whole = seal.pop(_CRC) == _json_checksum(stored)
+        run_id = str(seal[_RUN])
     except _JSON_ERRORS as error:
         raise DamagedError(f"{path}: this file is damaged: {error}") from error
     if not whole:

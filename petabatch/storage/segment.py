@@ -23,6 +23,8 @@ from petabatch.variable import Stream
 if TYPE_CHECKING:
     from petabatch.engine.recorder import Record
 
+COMMIT = ".json"
+"""Suffix of a segment whose values are in the chunks of a Zarr store."""
 _COMPRESSED = 4096
 """Bytes per time (and slice) from which an array is compressed."""
 _PLAIN_CHUNK = 1 << 18
@@ -43,6 +45,7 @@ class Segment:
     lo: int = -1
     hi: int = -1
     """Slices `lo` to `hi - 1` as one rank wrote them; negative when merged from the files of all ranks."""
+    suffix: str = ".h5"
 
     @property
     def merged(self) -> bool:
@@ -57,7 +60,7 @@ class Segment:
     def name(self) -> str:
         """File name."""
         slices = "" if self.merged else f"_slices_{self.lo:06d}-{self.hi:06d}"
-        return f"steps_{self.first:012d}-{self.last:012d}{slices}.h5"
+        return f"steps_{self.first:012d}-{self.last:012d}{slices}{self.suffix}"
 
     @property
     def path(self) -> str:
@@ -68,7 +71,11 @@ class Segment:
     def parse(cls, name: str) -> Segment | None:
         """Return the segment with this file name; None for other files."""
         match = re.fullmatch(SEGMENT, name)
-        return cls(*(int(part) for part in match.groups() if part is not None)) if match else None
+        if match is None:
+            return None
+        *numbers, suffix = match.groups()
+        first, last, lo, hi = (-1 if one is None else int(one) for one in numbers)
+        return cls(first, last, lo, hi, suffix)
 
 
 @dataclass(frozen=True)

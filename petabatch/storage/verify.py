@@ -15,9 +15,9 @@ from petabatch.storage import points, seal
 from petabatch.storage.checkpoint import checkpoint_heads, checkpoint_steps, parts_of, step_of
 from petabatch.storage.checkpoint_part import verify as verify_part
 from petabatch.storage.claim import claimed
-from petabatch.storage.description import describe, indexed_steps, segments_of
+from petabatch.storage.description import describe, indexed_steps, metadata_of, segments_of
 from petabatch.storage.directory import RunDirectory
-from petabatch.storage.files import CHECKPOINTS, DESCRIPTION, LOST, PARAMS, PARTS, POINTS, RUN_FILE
+from petabatch.storage.files import CHECKPOINTS, DESCRIPTION, LOST, PARAMS, PARTS, POINTS
 from petabatch.storage.gaps import steps_text
 from petabatch.storage.index import write_index
 from petabatch.storage.lost import drop_lost, give_up, lost_segments
@@ -28,9 +28,11 @@ from petabatch.storage.rows import (
     find_gaps,
     find_rows,
     missing_steps,
+    size_of,
 )
 from petabatch.storage.segment import Segment
 from petabatch.storage.wave import waves_of
+from petabatch.storage.zarr3 import metadata
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,7 @@ def file_states(directory: RunDirectory, limit: float = math.inf) -> Iterator[Fi
         needed_by: Path | None = None,
     ) -> Iterator[FileState]:
         nonlocal left
-        size = _size(root / name)
+        size = _size(root / name) if segment is None else size_of(directory, segment)
         contents = size <= left
         left -= size if contents else 0
         try:
@@ -111,10 +113,11 @@ def _fixed_files(directory: RunDirectory) -> list[str]:
     # A run that was killed in its first flush has no index, and rank 0 has written one segment; the index
     # is there before the first checkpoint of steps that it has made, and described before.
     flushed = not directory.started_from_another and any(checkpoint_steps(directory))
-    merged = any(segment.merged for segment in of_rank_0)
-    indexed = flushed or merged or len(of_rank_0) > 1 or _ended(directory) or directory.run_file.exists()
+    merged = not directory.in_zarr and any(segment.merged for segment in of_rank_0)
+    there = (directory.path / directory.index).exists()
+    indexed = flushed or merged or len(of_rank_0) > 1 or _ended(directory) or there
     described = indexed or (directory.path / DESCRIPTION).exists()
-    return [*given, *directory.initial_files(), *[DESCRIPTION] * described, *[RUN_FILE] * indexed]
+    return [*given, *directory.initial_files(), *[DESCRIPTION] * described, *[directory.index] * indexed]
 
 
 def _ended(directory: RunDirectory) -> bool:
@@ -147,6 +150,8 @@ def _size(path: Path) -> int:
 def _check_fixed(directory: RunDirectory, name: str, contents: bool) -> None:
     if name not in PARAMS:
         seal.verify(directory.path, name, contents)
+        if directory.in_zarr and name == directory.index:
+            metadata.check(directory, metadata_of(directory))
         return
     try:
         given = describe(directory).provenance.get("params_given")
@@ -169,7 +174,7 @@ def _check_points(directory: RunDirectory, name: points.Name, contents: bool) ->
 
 
 def repair(directory: RunDirectory) -> list[tuple[str, str]]:
-    """Rebuild `run.h5` from the whole segments.
+    """Rebuild the index from the whole segments.
 
     Segments that are damaged or missing are taken out of the run: the index names their steps as lost.
     Returns what was done, `rebuilt`, with the name of each file. Called by one process, which has claimed the
@@ -180,21 +185,24 @@ def repair(directory: RunDirectory) -> list[tuple[str, str]]:
     done = []
     damaged = {state.name for state in states if state.state == "damaged"}
     if not directory.in_waves and (
-        RUN_FILE in damaged or all_segments(directory) or lost_segments(directory)
+        directory.index in damaged or all_segments(directory) or lost_segments(directory)
     ):
         d = describe(directory)
         indexed = indexed_steps(directory)
         whole = [s.checkpoint for s in states if s.checkpoint is not None and s.name not in damaged]
-        give_up(directory, {s.segment for s in states if s.segment is not None and s.state == "damaged"})
+        lost = {s.segment for s in states if s.segment is not None and s.state == "damaged"}
+        if lost and directory.in_zarr:
+            raise DamagedError(
+                f"{directory.path}: steps cannot be taken out of a run in Zarr, whose arrays have no gaps\n"
+                "    hint:     restore the files from a copy, or resume the run from an earlier checkpoint"
+            )
+        give_up(directory, lost)
         missing = missing_steps(directory, d.batch, max([indexed[0], *whole]))
         give_up(directory, (Segment(*gap) for gap in missing))
         rows, _ = find_rows(directory, d.batch)
         gaps = find_gaps(directory, rows)
         drop_lost(directory, lambda s: not any(s.first <= last and first <= s.last for first, last in gaps))
-        if RUN_FILE in damaged or (rows[-1].last if rows else 0, gaps) != indexed:
-            write_index(
-                directory, d.streams, d.provenance, d.batch, d.status,
-                limit=math.inf, files=d.files, coordinates=d.coordinates,
-            )  # fmt: skip
-            done.append(("rebuilt", RUN_FILE))
+        if directory.index in damaged or (rows[-1].last if rows else 0, gaps) != indexed:
+            write_index(directory, d, limit=math.inf)
+            done.append(("rebuilt", directory.index))
     return done

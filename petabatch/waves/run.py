@@ -25,6 +25,7 @@ from petabatch.storage.directory import RunDirectory
 from petabatch.storage.files import DESCRIPTION, RESOLVED
 from petabatch.storage.inputs import compare, of_hosts
 from petabatch.storage.points import PointsFiles, drop_superseded, lose_damaged
+from petabatch.storage.zarr3.chunks import require_zarr
 from petabatch.waves.choose import experiment
 from petabatch.waves.chunk import Chunk
 from petabatch.waves.experiment import Experiment
@@ -100,6 +101,8 @@ def run_chunk(
         comm = connected(mpi)
         with shared_errors(comm):
             loaded = read(file, settings)
+            if loaded.network.output.format == "zarr":
+                require_zarr()
             assert_same_software(comm, loaded)
             plan = experiment(loaded, comm, threads, asked=True)
             assert plan is not None
@@ -233,4 +236,4 @@ def _repair(directory: RunDirectory) -> list[tuple[str, str]]:
         (directory.path / DESCRIPTION).unlink(missing_ok=True)
         done.append(("rebuilt", DESCRIPTION))
     _join(directory, (), before)
-    return [*done, ("rebuilt", directory.run_file.name)]
+    return [*done, ("rebuilt", directory.index)]

@@ -14,6 +14,7 @@ import pytest
 from petabatch.errors import DamagedError
 from petabatch.storage import seal
 from petabatch.storage.atomic import new_hdf5
+from petabatch.storage.description import Description
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.index import write_index
 from petabatch.storage.verify import file_states
@@ -135,7 +136,8 @@ def test_a_kill_before_the_first_index_has_its_name_damages_nothing_that_cannot_
     killed, number = True, 0
     while killed:
         directory = RunDirectory.create(tmp_path / f"{number}", "title = 'x'")
-        killed = killed_at(number, partial(write_index, directory, (), {"params_given": "title = 'x'"}, 1))
+        described = Description((), {"params_given": "title = 'x'"}, 1, "running")
+        killed = killed_at(number, partial(write_index, directory, described))
         states = {state.name: state.state for state in file_states(directory)}
         assert "damaged" not in states.values(), number
         number += 1

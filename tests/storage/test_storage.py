@@ -29,6 +29,7 @@ from petabatch.errors import RunDirectoryError, StorageError
 from petabatch.storage import compact, provenance
 from petabatch.storage import index as run_index
 from petabatch.storage.checkpoint import save_checkpoint
+from petabatch.storage.description import Description, Status
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.index import drop_after, write_index
 from petabatch.storage.merge import merge
@@ -111,8 +112,18 @@ def assert_holds(path: Path, expected: Mapping[str, tuple[np.ndarray, np.ndarray
             np.testing.assert_array_equal(series[...], values)
 
 
-def index(directory: RunDirectory, streams: Sequence[Stream] = STREAMS, **options: object) -> None:
-    write_index(directory, streams, {"params": {"a": 1}, "seed": 3}, B, **options)  # type: ignore[arg-type]
+def described(streams: Sequence[Stream], batch: int = B, status: Status = "running") -> Description:
+    return Description(tuple(streams), {"params": {"a": 1}, "seed": 3}, batch, status)
+
+
+def index(
+    directory: RunDirectory,
+    streams: Sequence[Stream] = STREAMS,
+    status: Status = "running",
+    until: int | None = None,
+    limit: float = compact.LIMIT,
+) -> None:
+    write_index(directory, described(streams, status=status), until, limit)
 
 
 def four_displays(directory: RunDirectory) -> list[list[Record]]:
@@ -259,10 +270,10 @@ def test_what_any_ranks_record_is_read_back_exactly_also_merged(
     everything = [record(s, [], 0) for s in streams]
     with tempfile.TemporaryDirectory() as folder:
         directory = RunDirectory.create(f"{folder}/run", "")
-        write_index(directory, streams, {}, batch)
+        write_index(directory, described(streams, batch))
         for k, (shares, records) in enumerate(flushes):
             flush(directory, records, 10 * k, 10 * k + 9, shares)
-            write_index(directory, streams, {}, batch, limit=limit)
+            write_index(directory, described(streams, batch), limit=limit)
             everything += records
         assert len(list(directory.parts.iterdir())) <= max(limit, 1)
         assert_holds(directory.path, joined(everything))
@@ -611,7 +622,7 @@ def test_the_removal_of_old_segments_does_not_put_the_next_index_off(
     monkeypatch.setattr(run_index, "_remove", taking(200, run_index._remove))
     monkeypatch.setattr(run_index, "lay_out", taking(3, run_index.lay_out))
     monkeypatch.setattr(run_index, "time", SimpleNamespace(monotonic=lambda: now))
-    assert write_index(directory, STREAMS, {}, B, limit=4) == 3
+    assert write_index(directory, described(STREAMS), limit=4) == 3
     assert now == 303
     assert len(all_segments(directory)) <= 4
 
@@ -771,7 +782,7 @@ def test_merging_takes_no_more_memory_for_a_longer_run(tmp_path: Path) -> None:
         )
     tracemalloc.start()
     try:
-        write_index(directory, [wide], {}, 2, limit=1)
+        write_index(directory, described([wide], 2), limit=1)
         merge(directory.path, tmp_path / "plain.h5")
         peak = tracemalloc.get_traced_memory()[1]
     finally:
@@ -845,7 +856,7 @@ def test_provenance_says_where_a_run_comes_from(tmp_path: Path) -> None:
     assert found["blas"]
     assert provenance.git_hash(tmp_path) is None
     directory = make(tmp_path)
-    write_index(directory, [], found, B)
+    write_index(directory, Description((), found, B, "running"))
     with results.open(directory.path) as run:
         attributes = run.attributes
     assert attributes["hosts"] == ["a", "b"]

@@ -113,11 +113,7 @@ def use_merge(folder: Path, runs: Path) -> bool:
 
 def use_compaction(folder: Path, runs: Path) -> bool:
     directory = RunDirectory.open(folder)
-    d = describe(directory)
-    write_index(
-        directory, d.streams, d.provenance, d.batch, d.status,
-        limit=1, files=d.files, coordinates=d.coordinates,
-    )  # fmt: skip
+    write_index(directory, describe(directory), limit=1)
     return use_merge(folder, runs)
 
 

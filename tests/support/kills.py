@@ -3,6 +3,7 @@
     python tests/support/kills.py --times 20
     python tests/support/kills.py --times 10 --ranks 3 --networks 20
     python tests/support/kills.py --times 10 --ranks 4 --split rows     # or features: two ranks share a slice
+    python tests/support/kills.py --times 20 --ranks 3 --format zarr
 
 Both codes are recorded, both dictionaries learn, checkpoints are written every 5 displays. With ranks, runs
 are started and resumed on 1 to that many, and either all processes or one rank alone are killed. After each
@@ -87,7 +88,13 @@ class Campaign:
     """Runs of one params file that are killed and resumed."""
 
     def __init__(
-        self, folder: Path, seed: int, displays: int = 30, varied: bool = False, split: str | None = None
+        self,
+        folder: Path,
+        seed: int,
+        displays: int = 30,
+        varied: bool = False,
+        split: str | None = None,
+        form: str = "hdf5",
     ) -> None:
         self._parts = 1 if split is None else 2
         self.folder, self.random, self.file = folder, random.Random(seed), write_params(folder, displays)
@@ -97,6 +104,7 @@ class Campaign:
         ]
         if split is not None:
             self.settings += ["-s", f"parallel.{split}={self._parts}"]
+        self.settings += ["-s", f"output.format={form}"] if form != "hdf5" else []
         begin = time.monotonic()
         whole = self._start(self._parts, "run", self.file.name, "--out", "whole", *self.settings)
         assert whole.wait() == 0
@@ -162,7 +170,8 @@ class Campaign:
 
     def _state(self) -> str:
         """Say how far the run had come; what is there can be read."""
-        if not (self.folder / "cut" / "run.h5").exists():
+        cut = self.folder / "cut"
+        if not any((cut / name).exists() for name in ("run.h5", "run.zarr/zarr.json")):
             return "before there was a run file"
         with petabatch.open(self.folder / "cut") as run:
             status = run.status
@@ -188,7 +197,8 @@ class Campaign:
     def _result(self, out: str) -> dict[str, bytes]:
         last = max((self.folder / out / "checkpoints").glob("step_?????????.h5"))
         state = {f"{last.name}/{name}": data for name, data in contents(last).items()}
-        return {**contents(self.folder / out / "run.h5"), **state}
+        (self.folder / "whole.h5").unlink(missing_ok=True)
+        return {**contents(merge(self.folder / out, self.folder / "whole.h5")), **state}
 
     def _compare(self) -> None:
         found = self._result("cut")
@@ -210,15 +220,17 @@ if __name__ == "__main__":
     parser.add_argument("--ranks", type=int, default=1, help="at most")
     parser.add_argument("--networks", type=int, default=1, help="random variations, each killed so often")
     parser.add_argument("--split", choices=("features", "rows"), help="what two ranks share a slice by")
+    parser.add_argument("--format", choices=("hdf5", "zarr"), default="hdf5", help="output.format")
     parser.add_argument("--seed", type=int, default=1)
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
         # compiles the kernels, which is no part of `span`
-        Campaign(Path(place), chosen.seed, displays=1, split=chosen.split)
+        Campaign(Path(place), chosen.seed, displays=1, split=chosen.split, form=chosen.format)
     for number in range(chosen.networks):
         with tempfile.TemporaryDirectory() as place:
             varied = chosen.networks > 1
-            campaign = Campaign(Path(place), chosen.seed + number, varied=varied, split=chosen.split)
+            seed, split, form = chosen.seed + number, chosen.split, chosen.format
+            campaign = Campaign(Path(place), seed, varied=varied, split=split, form=form)
             print(*campaign.settings)
             for line in campaign.run(chosen.times, chosen.ranks):
                 print(line, flush=True)

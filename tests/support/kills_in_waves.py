@@ -3,6 +3,7 @@
     python tests/support/kills_in_waves.py [KILLS]
     python tests/support/kills_in_waves.py 10 --split rows --ranks 4            # or features
     python tests/support/kills_in_waves.py 10 --split rows --ranks 4 --pool
+    python tests/support/kills_in_waves.py 10 --format zarr
 
 Each kill is a SIGKILL at a random time after the first wave of a process was committed; on ranks, of all
 processes or of one alone, and the run is resumed on one or more groups of two. No point is lost, and none is
@@ -125,11 +126,13 @@ if __name__ == "__main__":
     parser.add_argument("--split", choices=("features", "rows"), help="what two ranks share a slice by")
     parser.add_argument("--ranks", type=int, default=2, help="at most, with --split")
     parser.add_argument("--pool", action="store_true", help="slices of a pool, with --split")
+    parser.add_argument("--format", choices=("hdf5", "zarr"), default="hdf5", help="output.format")
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        campaign = Campaign(folder, NETWORK, SETTINGS, POINTS)
+        form = () if chosen.format == "hdf5" else (f"output.format={chosen.format}",)
+        campaign = Campaign(folder, NETWORK, (*SETTINGS, *form), POINTS)
         if chosen.split is not None:
-            settings = (*(POOL if chosen.pool else WAVES), f"parallel.{chosen.split}=2")
+            settings = (*(POOL if chosen.pool else WAVES), f"parallel.{chosen.split}=2", *form)
             campaign = Campaign(folder, write_small(folder), settings, SHARED, chosen.ranks, 2)
         print(campaign.run(chosen.kills))

@@ -11,11 +11,12 @@ from support.kills import Campaign
 
 @pytest.mark.mpi
 @pytest.mark.long
-def test_two_layers_that_learn_have_the_same_bits_after_kills(tmp_path: Path) -> None:
+@pytest.mark.parametrize("form", ["hdf5", "zarr"])
+def test_two_layers_that_learn_have_the_same_bits_after_kills(tmp_path: Path, form: str) -> None:
     folders = [tmp_path / name for name in ("compiled", "killed")]
     for folder in folders:
         folder.mkdir()
     Campaign(folders[0], seed=3, displays=1)  # compiles the kernels, which is no part of the span of a run
-    campaign = Campaign(folders[1], seed=3, displays=15)
+    campaign = Campaign(folders[1], seed=3, displays=15, form=form)
     assert len(list(campaign.run(2))) == 2
     assert len(list(campaign.run(2, ranks=2))) == 2

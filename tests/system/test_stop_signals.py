@@ -156,6 +156,7 @@ def test_a_run_whose_threads_hang_ends_at_the_second_signal(small: Path) -> None
         assert process.stderr.read() == "ended by a second signal\n"
 
 
+SEGMENTS = 'sys.modules["petabatch.storage.segments"]'
 SIGNALLED = """
 import atexit, os, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # jobs in the background of a shell ignore it
@@ -209,7 +210,7 @@ def test_a_resumed_run_stops_from_its_first_write_on(small: Path) -> None:
         patch.setattr(RunSession, "_out_of_time", lambda self: True)
         with pytest.raises(StoppedEarly):
             alone(small, "out", "run.kernel=array")
-    script.write_text(SIGNALLED.format(number=signal.SIGTERM, place="simulation", name="drop_after"))
+    script.write_text(SIGNALLED.format(number=signal.SIGTERM, place=SEGMENTS, name="drop_after"))
     command = [sys.executable, script, "resume", "out", "-q"]
     ended = subprocess.run(command, cwd=small.parent, capture_output=True, text=True, timeout=PATIENCE)
     assert ended.returncode == 3, ended.stderr

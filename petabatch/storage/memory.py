@@ -1,4 +1,4 @@
-"""Records of a simulator so far, as its network's [output] and probes ask."""
+"""The sink in memory: what was recorded so far, joined when it is asked for."""
 
 from __future__ import annotations
 
@@ -7,19 +7,20 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from petabatch.engine.recorder import Record
-from petabatch.errors import unknown
 
 
-class Records:
-    """Records by path, joined when they are asked for."""
+class Memory:
+    """Records by path."""
 
     def __init__(self) -> None:
         self._parts: dict[str, list[Record]] = {}
         self.began: int | None = None
         """The step before the first that was recorded."""
 
-    def add(self, records: Sequence[Record]) -> None:
-        """Take over further records; of a step that was recorded before, these."""
+    def put(self, records: Sequence[Record], first: int, last: int) -> None:
+        """Take what was recorded in steps `first` to `last`; of a step that was recorded before, this."""
+        if self.began is None and first <= last:
+            self.began = max(first - 1, 0)  # step 0 is recorded with those after it
         for record in records:
             parts = self._parts.setdefault(record.stream.path, [])
             while parts and parts[-1].steps[-1] >= record.steps[0]:
@@ -33,21 +34,13 @@ class Records:
         for path, parts in self._parts.items():
             self._parts[path] = [kept for one in parts for kept in _up_to(one, step)]
 
-    def joined(self) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
-        """Yield path, steps and values of each stream."""
-        for path, parts in self._parts.items():
+    def joined(self) -> Iterator[Record]:
+        """Yield what each stream has recorded."""
+        for parts in self._parts.values():
             if len(parts) > 1:
                 values = np.concatenate([one.values for one in parts])
                 parts[:] = [Record(parts[0].stream, np.concatenate([one.steps for one in parts]), values)]
-            for one in parts:
-                yield path, one.steps, one.values
-
-
-class Recorded(dict[str, np.ndarray]):
-    """Arrays by path; a path that is not there is an UnknownName, with the paths that are."""
-
-    def __missing__(self, path: object) -> np.ndarray:
-        raise unknown("record", path, self)
+            yield from parts
 
 
 def _up_to(record: Record, step: int) -> list[Record]:
