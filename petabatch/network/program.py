@@ -24,6 +24,7 @@ from petabatch.network.operations import (
     Copy,
     Drive,
     Fill,
+    FillDouble,
     Join,
     LazyUpdate,
     List,
@@ -192,7 +193,8 @@ class _Maker:
         if layer.reset_to is None:
             for variable in variables.values():
                 key = f"layers/{name}/{variable.name}"
-                yield Fill(key, variable.initial, variable.dtype == "float64", when=at)
+                fill = FillDouble if variable.dtype == "float64" else Fill
+                yield fill(key, variable.initial, when=at)
         elif "V" in variables:
             lookback = self.graph.reset_lookback(layer.reset_to, name)
             potential = f"layers/{layer.reset_to}/V"
@@ -207,7 +209,7 @@ class _Maker:
         else:
             raise NotSuitable("it has no potential to be reset")
         if drives:
-            yield Fill(f"{NAME}/{name}/decay", 0.0, True, when=at)
+            yield FillDouble(f"{NAME}/{name}/decay", 0.0, when=at)
         rule = self.rules[name]
         if rule.rests:
             yield Copy(f"layers/{name}/{rule.previous}", Source(f"layers/{name}/{rule.potential}"), when=at)

@@ -1,12 +1,11 @@
 """The operations of a program: what a step does to the arrays of one slice.
 
+Most are compiled as they are declared in `kernels/operations/`; those here are made of several.
 `network/program.py` derives them from a network; `kernels/cpu/program` runs them.
 """
 
-from petabatch.network.operations.base import ALWAYS, Operation, Source, When
-from petabatch.network.operations.look import Look
-from petabatch.network.operations.program import Program
-from petabatch.network.operations.transport import (
+from petabatch.kernels.operations import (
+    ALWAYS,
     Carry,
     Compare,
     Copy,
@@ -14,10 +13,20 @@ from petabatch.network.operations.transport import (
     Exchange,
     Extend,
     Fill,
+    FillDouble,
     Join,
     List,
+    Look,
+    Operation,
+    Pool,
+    Project,
     Scatter,
+    Source,
+    Spread,
+    Synthesize,
+    When,
 )
+from petabatch.network.operations.program import Program
 from petabatch.network.operations.updates import Call, Control, Drive, LazyUpdate, Update
 
 __all__ = [
@@ -32,14 +41,19 @@ __all__ = [
     "Exchange",
     "Extend",
     "Fill",
+    "FillDouble",
     "Join",
     "LazyUpdate",
     "List",
     "Look",
     "Operation",
+    "Pool",
     "Program",
+    "Project",
     "Scatter",
     "Source",
+    "Spread",
+    "Synthesize",
     "Update",
     "When",
 ]

@@ -6,9 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from petabatch.network.operations.base import Operation
-from petabatch.network.operations.look import Look
-from petabatch.network.operations.transport import Exchange, Join, List
+from petabatch.kernels.operations import Exchange, Join, List, Look, Operation
 from petabatch.network.operations.updates import Call, LazyUpdate, Update
 
 

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from petabatch.geometry import Patches
+from petabatch.kernels.operations import Join, Operation, Source
 from petabatch.kernels.timescale import Growth
-from petabatch.network.operations.base import Operation, Source
-from petabatch.network.operations.transport import Join
 from petabatch.spec.compiled import CompiledRule, Term
 
 

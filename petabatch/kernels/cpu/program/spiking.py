@@ -6,11 +6,13 @@ import math
 from typing import Any
 
 from petabatch.kernels.cpu.jit import njit
+from petabatch.kernels.cpu.program.records import operation
+from petabatch.kernels.operations import Spike
 
 METHOD, DT, TAU, REST, THRESHOLD, RECOVERY, FATIGUE, AFTER, LARGEST, REVERSAL, DECAY = *range(10), 12
-"""Numbers of a SPIKE: the method (0: arma, 1: Heun's, 2: arma with tau_e of inh_b at the end); the parameters
-of the layer, RECOVERY and DECAY as factors in a step; LARGEST limits conductances. REVERSAL and DECAY are
-three each, of exc, inh and inh_b."""
+"""Numbers of a `Spike`: the method (0: arma, 1: Heun's, 2: arma with tau_e of inh_b at the end); the
+parameters of the layer, RECOVERY and DECAY as factors in a step; LARGEST limits conductances. REVERSAL and
+DECAY are three each, of exc, inh and inh_b."""
 
 
 @njit(nogil=True, error_model="numpy")
@@ -36,15 +38,14 @@ def _pull(n: Any, e: float, i: float, b: float, gap: float, through: float) -> t
     return n[TAU] / total, pulled / total
 
 
-@njit(nogil=True, error_model="numpy")
-def spike(
-    n: Any, exc: Any, inh: Any, inh_b: Any, gap: Any, through: Any, V: Any, Vth: Any, E: Any,
-    I: Any, B: Any, A: Any,  # noqa: E741
-) -> None:  # fmt: skip
+@operation(Spike)
+def _spike(op: Any) -> None:
     """Integrate one step and emit spikes; in float64, since f1 amplifies the rounding of tau_e / tau_s.
 
     `gap` and `through`, the inputs of gap junctions, are empty where there are none.
     """
+    n, exc, inh, inh_b, gap, through = op.numbers, op.exc, op.inh, op.inh_b, op.gap, op.through
+    V, Vth, A, E, I, B = op.potential, op.threshold, op.out, op.of_exc, op.of_inh, op.of_inh_b  # noqa: E741
     dt, largest = n[DT], n[LARGEST]
     for u in range(A.size):
         e0, i0, b0 = E[u] + float(exc[u]), I[u] + float(inh[u]), B[u] + float(inh_b[u])

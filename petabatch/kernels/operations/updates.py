@@ -1,0 +1,337 @@
+"""Operations that the updates of layers are made of.
+
+A program has them as a whole (`network/operations/`); its compiled form has them in these pieces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from petabatch.kernels.operations.base import OfSource, Operation
+from petabatch.kernels.operations.fields import (
+    Buffers,
+    Count,
+    Doubles,
+    Drives,
+    Floats,
+    Geometry,
+    Ints,
+    Longs,
+    Numbers,
+    Read,
+    Source,
+    Sources,
+    Words,
+)
+
+BUFFERS = "scratch/buffers"
+"""Scratch of a thread for two chunks of units."""
+WORDS = ("scratch/random words", "scratch/more random words")
+"""Scratch of a thread for random numbers."""
+
+
+@dataclass(frozen=True)
+class UpdateUnits(Operation):
+    """A rule on the sums of sources, unit by unit."""
+
+    sources: Sources
+    potential: Floats
+    before: Floats
+    """A further variable, of the step before."""
+    scale: Doubles
+    """The time scale, if the layer has one."""
+    rule: Numbers
+    """See `kernels/cpu/program/units.py`."""
+
+    @property
+    def buffers(self) -> Floats:
+        """Scratch for the sums of both buffers."""
+        return BUFFERS
+
+
+@dataclass(frozen=True)
+class UpdateLazily(Operation):
+    """The same of a code of which only units are computed that could be active; see `lazy/`."""
+
+    sources: Sources
+    drives: Drives
+    history: Floats
+    decay: Doubles
+    potential: Floats
+    """Written while all units are computed."""
+    scale: Doubles
+    """The time scale, if the layer has one."""
+    awake: Longs
+    """Whether all units are computed, decided when a display begins."""
+    bits: Words
+    """Which units are active, a bit each, in words of `features`."""
+    products: Floats
+    kept: Doubles
+    tallies: Doubles
+    floats: Floats
+    """Scratch; so are `lists` and `spare`."""
+    lists: Words
+    spare: Floats
+    features: int
+    display: int
+    """Steps of a display."""
+    most: int
+    """Active units when a display begins above which all are computed."""
+    height: int
+    """Positions of a tile; 0: all."""
+    parts: int
+    """One for each tile, and two more."""
+    rule: Numbers
+
+
+@dataclass(frozen=True)
+class LazyDrive:
+    """What `UpdateLazily` knows of a connection that drives the code."""
+
+    source: Sources
+    """One: the layer that patches are of, padded."""
+    filtered: Floats
+    snapshots: Floats
+    lengths: Floats
+    """Of the patches of snapshots."""
+    geometry: Geometry
+    offsets: Longs
+    """Where each patch starts."""
+    rows: Floats
+    """The weights as rows."""
+    norms: Floats
+    """|w|."""
+    panels: Floats
+    bounds: Floats
+    """Scratch; so are `squares`."""
+    squares: Floats
+    own: Floats
+    """Patches of each unit's own, in place of rows and panels."""
+
+
+@dataclass(frozen=True)
+class RunRow(Operation):
+    """A row function, called chunk by chunk."""
+
+    inputs: Buffers
+    arrays: Sources
+    """Those it is called with behind its inputs: variables, random numbers, activity."""
+    function: int
+    """Its address."""
+    table: Longs
+    """Scratch for addresses."""
+    buffers: Floats
+    """Scratch for inputs."""
+    apart: bool
+    """The activity of the step before is an array of its own; else `out` holds it at first."""
+    parameters: Numbers
+
+    @property
+    def number_of_inputs(self) -> Count:
+        """How many buffers there are."""
+        return len(self.inputs)
+
+
+@dataclass(frozen=True)
+class Draw(Operation):
+    """Random numbers, normal or uniform."""
+
+    pool: Words
+    """The pool of the stream."""
+    normal: bool
+
+    @property
+    def words(self) -> Words:
+        """Scratch."""
+        return WORDS[0]
+
+
+@dataclass(frozen=True)
+class Random(Operation):
+    """An operation with random numbers in place."""
+
+    pool: Words
+    """The pool of the stream."""
+
+    @property
+    def words(self) -> Words:
+        """Scratch."""
+        return WORDS[0]
+
+
+@dataclass(frozen=True)
+class Noise(Random):
+    """Normal random numbers are added."""
+
+    first: int
+    """The place of the first unit in the whole layer."""
+    mean: float
+    deviation: float
+
+
+@dataclass(frozen=True)
+class Drop(Random):
+    """Units are 0 with a probability."""
+
+    first: int
+    """The place of the first unit in the whole layer."""
+    probability: float
+
+
+@dataclass(frozen=True)
+class CountEvents(Random):
+    """Rates become numbers of events of Poisson processes, in a step of `dt`."""
+
+    rate: float
+    """Added to what arrived."""
+    dt: float
+
+    @property
+    def more(self) -> Words:
+        """Scratch."""
+        return WORDS[1]
+
+
+@dataclass(frozen=True)
+class Shots(Random):
+    """Shot noise of a channel of three is added: up to `size`, with a probability."""
+
+    channel: int
+    size: float
+    probability: float
+
+    @property
+    def more(self) -> Words:
+        """Scratch."""
+        return WORDS[1]
+
+
+@dataclass(frozen=True)
+class Events(Operation):
+    """The numbers of spikes that are given in this step."""
+
+    times: Doubles
+    """Ascending."""
+    units: Ints
+    dt: float
+
+
+@dataclass(frozen=True)
+class Rescale(Operation):
+    """Units that are normalised `together`, in place."""
+
+    method: int
+    together: int
+    low: float
+    high: float
+    mean: float
+    deviation: float
+
+
+@dataclass(frozen=True)
+class Bins(Operation):
+    """Bins of numbers, in place: a feature each."""
+
+    features: int
+    low: float
+    high: float
+    width: float
+    outside: float
+    without_zero: float
+    """Whether an input of 0 has no bin."""
+
+
+@dataclass(frozen=True)
+class Unpool(OfSource):
+    """Units where `places` are the largest of their window of rows and columns, 0 elsewhere."""
+
+    places: Floats
+    rows: int
+    columns: int
+    shape: tuple[int, int]
+    """Units in a row, and features."""
+
+
+@dataclass(frozen=True)
+class Polyline(OfSource):
+    """A polyline of the source, which may be what is written."""
+
+    vertices: Floats
+    """V, A and the slope up to the next, of each vertex."""
+    below: float
+    """The slope before the first."""
+
+
+@dataclass(frozen=True)
+class Accelerate(OfSource):
+    """FISTA's code after its drive."""
+
+    before: Floats
+    drive_before: Floats
+    step: Doubles
+    age: Doubles
+    sums: Longs
+    """The link of sums over tiles, if there is one."""
+    rule: Numbers
+
+    @property
+    def previous(self) -> Read:
+        """The code of the step before."""
+        return Source(self.out, 1)
+
+    @property
+    def buffers(self) -> Floats:
+        """Scratch for two chunks."""
+        return BUFFERS
+
+
+@dataclass(frozen=True)
+class Spike(Operation):
+    """Spikes of conductance-based neurons."""
+
+    exc: Floats
+    """What arrives at a channel; so are `inh` and `inh_b`."""
+    inh: Floats
+    inh_b: Floats
+    gap: Floats
+    """Inputs of gap junctions, as `through`; empty without any."""
+    through: Floats
+    potential: Floats
+    threshold: Floats
+    of_exc: Floats
+    """The conductance of a channel; so are `of_inh` and `of_inh_b`."""
+    of_inh: Floats
+    of_inh_b: Floats
+    numbers: Numbers
+    """See `kernels/cpu/program/spiking.py`."""
+
+
+@dataclass(frozen=True)
+class FollowEnergy(Operation):
+    """A time scale after the energy of the step before."""
+
+    out: Doubles
+    terms: Sources
+    """Of the energy; the norm is the buffer."""
+    ceiling: Doubles
+    before: Doubles
+    """The energy before."""
+    kind: int
+    """Of growth."""
+    growth: Numbers
+    """The other numbers of `Growth`."""
+
+
+@dataclass(frozen=True)
+class Measure(Operation):
+    """A norm of a layer's activity, for a probe, where it is watched."""
+
+    column: int
+    """Of the sums."""
+    norm: int
+
+    @property
+    def reads(self) -> Sequence[Source]:
+        """The arrays that it reads."""
+        return (Source(self.out),)
