@@ -5,7 +5,7 @@ name; so are its properties of an `Annotated` type, as arrays whose keys follow 
 other types are for Python alone.
 
     int, bool, tuple[int, int], ...      a column each
-    float, Number                        a number, which may differ between slices; it is float64
+    float, tuple[float, float, float]    a number each, float64, which may differ between slices
     Numbers                              all further numbers
     Source                               an array and how many steps ago; a kernel gets it at that step
     Sources, Buffers                     arrays that are summed up, of one buffer or of several
@@ -143,6 +143,9 @@ _KINDS: dict[Any, Any] = {
     float: Number,
     Source: Read,
     Border: Annotated[Border, Kind(_border, "row[{0}]", "(row[{0}], own[{n}])", 1, 1)],
+    tuple[float, float, float]: Annotated[
+        tuple[float, float, float], Kind(lambda values, to: ((), values), "", "own[{n} : {n} + 3]", 0, 3)
+    ],
     tuple[int, int]: Annotated[tuple[int, int], _integers(2)],
     tuple[int, int, int]: Annotated[tuple[int, int, int], _integers(3)],
 }

@@ -303,8 +303,23 @@ class Spike(Operation):
     """The conductance of a channel; so are `of_inh` and `of_inh_b`."""
     of_inh: Floats
     of_inh_b: Floats
-    numbers: Numbers
-    """See `kernels/cpu/program/spiking.py`."""
+    method: int
+    """0: arma, 1: Heun's, 2: arma with tau_e of inh_b at the end."""
+    dt: float
+    tau: float
+    rest: float
+    base: float
+    """The threshold at rest."""
+    recovery: float
+    """The factor on the distance from it, in a step."""
+    fatigue: float
+    after: float
+    largest: float
+    """The limit of conductances."""
+    reversal: tuple[float, float, float]
+    """Of exc, inh and inh_b."""
+    decay: tuple[float, float, float]
+    """The factors on conductances, in a step."""
 
 
 @dataclass(frozen=True)

@@ -51,8 +51,8 @@ RULES = {
     DT,
     TAU,
 ) = range(15)
-"""Numbers of an UPDATE: those of a `Cell`; e and 1 - e; what these follow from under a time scale. Rules
-without a transfer function use FACTOR (factor on what was before, or on the input), SHIFT (centre), TOP
+"""Numbers of an `UpdateUnits`: those of a `Cell`; e and 1 - e; what these follow from under a time scale.
+Rules without a transfer function use FACTOR (factor on what was before, or on the input), SHIFT (centre), TOP
 (width) and SIGNED (inverted)."""
 _ONE = np.float32(1)
 

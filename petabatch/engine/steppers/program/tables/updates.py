@@ -135,10 +135,6 @@ def _spike(to: Writer, one: Update) -> None:
     for channel in (3, 4):
         sources = _buffer(one, channel)
         drives.append(to.gather(one, sources, f", channel {channel}") if sources else "")
-    membrane = (n["method"], dt, n["tau"], n["rest"], n["threshold"], math.exp(-dt / n["recovery"]))
-    reversal = (n[f"reversal {channel}"] for channel in range(3))
-    decay = (math.exp(-dt / n[f"decay {channel}"]) for channel in range(3))
-    numbers = (*membrane, n["fatigue"], n["after"], n["largest"], *reversal, *decay)
     names = (
         "exc",
         "inh",
@@ -153,7 +149,23 @@ def _spike(to: Writer, one: Update) -> None:
     )
     state = (f"layers/{one.layer}/{name}" for name in one.rule.variables)
     arrays = dict(zip(names, (*drives, *state), strict=True))
-    to.row(Spike(one.out, numbers=numbers, when=one.when, **arrays), one)
+    compiled = Spike(
+        one.out,
+        **arrays,
+        method=int(n["method"]),
+        dt=dt,
+        tau=n["tau"],
+        rest=n["rest"],
+        base=n["threshold"],
+        recovery=math.exp(-dt / n["recovery"]),
+        fatigue=n["fatigue"],
+        after=n["after"],
+        largest=n["largest"],
+        reversal=(n["reversal 0"], n["reversal 1"], n["reversal 2"]),
+        decay=(math.exp(-dt / n["decay 0"]), math.exp(-dt / n["decay 1"]), math.exp(-dt / n["decay 2"])),
+        when=one.when,
+    )
+    to.row(compiled, one)
 
 
 _SPECIAL: Mapping[str, Callable[[Writer, Update], None]] = {"conductance_lif": _spike, "max_unpool": _unpool}
