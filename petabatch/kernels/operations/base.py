@@ -55,8 +55,10 @@ class Operation:
     @property
     def reads(self) -> Sequence[Source]:
         """The arrays that it reads: its sources."""
-        values = [getattr(self, one.name) for one in fields_of(type(self))]
-        return tuple(one for one in values if isinstance(one, Source))
+        values = (getattr(self, one.name) for one in fields_of(type(self)))
+        several = ((one,) if isinstance(one, Source) else one for one in values)
+        found = (one for some in several if isinstance(some, tuple) for one in some)
+        return tuple(one for one in found if isinstance(one, Source))
 
     @property
     def writes(self) -> Sequence[str]:

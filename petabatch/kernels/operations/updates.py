@@ -134,12 +134,11 @@ class RunRow(Operation):
 
 
 @dataclass(frozen=True)
-class Draw(Operation):
-    """Random numbers, normal or uniform."""
+class Random(Operation):
+    """An operation with random numbers."""
 
     pool: Words
     """The pool of the stream."""
-    normal: bool
 
     @property
     def words(self) -> Words:
@@ -148,21 +147,15 @@ class Draw(Operation):
 
 
 @dataclass(frozen=True)
-class Random(Operation):
-    """An operation with random numbers in place."""
+class Draw(Random):
+    """Random numbers, normal or uniform."""
 
-    pool: Words
-    """The pool of the stream."""
-
-    @property
-    def words(self) -> Words:
-        """Scratch."""
-        return WORDS[0]
+    normal: bool
 
 
 @dataclass(frozen=True)
 class Noise(Random):
-    """Normal random numbers are added."""
+    """Normal random numbers are added, in place as by those below."""
 
     first: int
     """The place of the first unit in the whole layer."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from petabatch.geometry import Patches
 from petabatch.kernels.operations import Join, Operation, Source
+from petabatch.kernels.operations.fields import Sources
 from petabatch.kernels.timescale import Growth
 from petabatch.spec.compiled import CompiledRule, Term
 
@@ -16,16 +17,11 @@ class Update(Operation):
     """The rule of a layer on its summed sources."""
 
     rule: CompiledRule
-    sources: tuple[Source, ...]
+    sources: Sources
     layer: str
     """Its arrays are those of `layers/<layer>`."""
     sums: Join | None = field(default=None, kw_only=True)
     """The sums over tiles that are made within it."""
-
-    @property
-    def reads(self) -> Sequence[Source]:
-        """The arrays that it reads."""
-        return self.sources
 
     @property
     def writes(self) -> Sequence[str]:
@@ -78,7 +74,7 @@ class LazyUpdate(Update):
     @property
     def reads(self) -> Sequence[Source]:
         """The arrays that it reads."""
-        return (*self.sources, *(drive.source for drive in self.drives))
+        return (*super().reads, *(drive.source for drive in self.drives))
 
     @property
     def writes(self) -> Sequence[str]:
