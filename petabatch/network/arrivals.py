@@ -7,24 +7,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from petabatch.geometry import Patches
+from petabatch.kernels.operations.base import ALWAYS, Operation, When
+from petabatch.kernels.operations.fields import Source
+from petabatch.kernels.operations.patches import Carry, Pool, Project, Spread, Synthesize
+from petabatch.kernels.operations.synapses import Scatter
+from petabatch.kernels.operations.transport import Compare, Crop, Exchange, Extend, Join
 from petabatch.network.graph import Edge, Graph
-from petabatch.network.operations import (
-    ALWAYS,
-    Carry,
-    Compare,
-    Crop,
-    Exchange,
-    Extend,
-    Join,
-    Operation,
-    Pool,
-    Project,
-    Scatter,
-    Source,
-    Spread,
-    Synthesize,
-    When,
-)
 from petabatch.network.shares import ALL
 from petabatch.network.tiles import with_overlap
 from petabatch.spec.compiled import NotSuitable

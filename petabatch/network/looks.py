@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from petabatch.kernels.operations.fields import Source
+from petabatch.kernels.operations.look import Look
 from petabatch.network.graph import Graph
-from petabatch.network.operations import Look, Source
 from petabatch.network.until import GAP, certificate
 from petabatch.spec.compiled import NotSuitable
 

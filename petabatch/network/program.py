@@ -12,28 +12,16 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
+from petabatch.kernels.operations.base import ALWAYS, Operation, When
+from petabatch.kernels.operations.fields import Source
+from petabatch.kernels.operations.patches import Carry
+from petabatch.kernels.operations.synapses import List
+from petabatch.kernels.operations.transport import Copy, Fill, FillDouble, Join
 from petabatch.network.arrivals import Arrivals, active_units, with_margin
 from petabatch.network.graph import Edge, Graph
 from petabatch.network.lazy_codes import MOST_ACTIVE, NAME, lazy_edges
 from petabatch.network.looks import find_look
-from petabatch.network.operations import (
-    ALWAYS,
-    Call,
-    Carry,
-    Control,
-    Copy,
-    Drive,
-    Fill,
-    FillDouble,
-    Join,
-    LazyUpdate,
-    List,
-    Operation,
-    Program,
-    Source,
-    Update,
-    When,
-)
+from petabatch.network.operations import Call, Control, Drive, LazyUpdate, Program, Update
 from petabatch.network.readers import windows
 from petabatch.spec.compiled import CompiledRule, NotSuitable, Term
 from petabatch.spec.parts import Layer

@@ -32,11 +32,15 @@ from petabatch.kernels.cpu.program.abreast import begin_call, hand_over
 from petabatch.kernels.cpu.program.draws import draw_each
 from petabatch.kernels.cpu.program.lazy.step import materialise
 from petabatch.kernels.cpu.program.loop import advance, advance_each
-from petabatch.kernels.cpu.program.operations import OPERATIONS, name_of
+from petabatch.kernels.cpu.program.operations import OPERATIONS
+from petabatch.kernels.cpu.program.records import name_of
 from petabatch.kernels.cpu.program.synapses import list_before
 from petabatch.kernels.cpu.program.whole import norm
 from petabatch.kernels.cpu.target import LEVELS, target
-from petabatch.kernels.operations import Look, Operation, Synthesize, UpdateLazily, UpdateUnits
+from petabatch.kernels.operations.base import Operation
+from petabatch.kernels.operations.look import Look
+from petabatch.kernels.operations.patches import Synthesize
+from petabatch.kernels.operations.updates import UpdateLazily, UpdateUnits
 
 OWN = "--own"
 _HEAVY = (UpdateLazily, Look, Synthesize, UpdateUnits)

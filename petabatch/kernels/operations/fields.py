@@ -1,7 +1,7 @@
 """Fields of operations: what a declared field is in a compiled record, and in the kernel that reads it.
 
 An operation is a frozen dataclass. Each of its fields of a type below is part of its record, under its own
-name; so are its properties of an `Annotated` type, as arrays whose keys follow from other fields. Fields of
+name; so is each `Key`, and each property of an `Annotated` type, which follow from other fields. Fields of
 other types are for Python alone.
 
     int, bool, tuple[int, int], ...      a column each
@@ -152,6 +152,17 @@ _KINDS: dict[Any, Any] = {
 """Of fields of plain types."""
 
 
+class Key:
+    """An array of a record whose key follows from other fields; there is none unless `only` is true."""
+
+    def __init__(self, of: Any, template: str, only: str = "") -> None:
+        """`of` is the type of the array, `template` a format of the record, `only` one of its fields."""
+        self.type, self._template, self._only = of, template, only
+
+    def __get__(self, one: Any, owner: Any = None) -> str:
+        return self._template.format(one) if not self._only or getattr(one, self._only) else ""
+
+
 class Field(NamedTuple):
     """A field in a record."""
 
@@ -197,7 +208,9 @@ def _declared(record: type) -> dict[str, Kind]:
     hints = get_type_hints(record, include_extras=True)
     for base in reversed(record.__mro__):
         for name, value in vars(base).items():
-            if isinstance(value, property):
+            if isinstance(value, Key):
+                hints[name] = value.type
+            elif isinstance(value, property):
                 hint = get_type_hints(value.fget, include_extras=True).get("return")
                 hints[name] = hint if hasattr(hint, "__metadata__") else None
     found = {name: _KINDS.get(hint, hint) for name, hint in hints.items() if name[0] != "_"}

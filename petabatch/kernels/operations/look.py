@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from petabatch.geometry import Patches
 from petabatch.kernels.operations.base import Operation
-from petabatch.kernels.operations.fields import Doubles, Floats, Geometry, Longs, Source
-from petabatch.kernels.operations.weights import Weights
+from petabatch.kernels.operations.fields import Doubles, Floats, Geometry, Key, Longs, Source
+from petabatch.kernels.operations.weights import ReadsWeights
 
 
 @dataclass(frozen=True)
-class Look(Operation):
+class Look(ReadsWeights, Operation):
     """The duality gap of a code (`out`), in steps `every` and at the end of a display."""
 
     out: Doubles
@@ -28,6 +28,10 @@ class Look(Operation):
     """The gap at which the slice stops."""
     every: int
     display: int
+    padded = Key(Floats, "scratch/residual of the gap")
+    """Scratch for the residual."""
+    state = Key(Longs, "own/look")
+    """Where the next look begins, and the step that met the target."""
 
     @property
     def geometry(self) -> Geometry:
@@ -35,29 +39,9 @@ class Look(Operation):
         return self.patches
 
     @property
-    def shared(self) -> Weights | None:
-        """The weights in reading order; None where each unit has its own."""
-        return Weights(self.weights, self.patches) if self.patches.shared else None
-
-    @property
     def panels(self) -> Floats:
         """Weights that units share."""
         return self.shared.names[0] if self.shared else ""
-
-    @property
-    def own(self) -> Floats:
-        """The patches of each unit, where it has its own."""
-        return "" if self.patches.shared else self.weights
-
-    @property
-    def padded(self) -> Floats:
-        """Scratch for the residual."""
-        return "scratch/residual of the gap"
-
-    @property
-    def state(self) -> Longs:
-        """Where the next look begins, and the step that met the target."""
-        return "own/look"
 
     @property
     def label(self) -> str:

@@ -7,8 +7,8 @@ from typing import ClassVar
 
 from petabatch.geometry import Patches
 from petabatch.kernels.operations.base import OfSource
-from petabatch.kernels.operations.fields import Floats, Geometry, Words
-from petabatch.kernels.operations.weights import Weights, with_margin_as_units
+from petabatch.kernels.operations.fields import Floats, Geometry, Key, Words
+from petabatch.kernels.operations.weights import ReadsWeights, with_margin_as_units
 
 
 @dataclass(frozen=True)
@@ -42,19 +42,8 @@ class Carry(OfSource):
 
 
 @dataclass(frozen=True)
-class Weighted(Carry):
+class Weighted(ReadsWeights, Carry):
     """An operation whose patches have weights."""
-
-    @property
-    def shared(self) -> Weights | None:
-        """Its weights in reading order; None where each unit has its own."""
-        p = self.geometry
-        return Weights(self.weights, p) if p.shared else None
-
-    @property
-    def own(self) -> Floats:
-        """The patches of each unit, where it has its own."""
-        return "" if self.patches.shared else self.weights
 
     @property
     def _verb(self) -> str:
@@ -111,7 +100,5 @@ class Spread(Pool):
 
     scatter: ClassVar[bool] = True
 
-    @property
-    def padded(self) -> Floats:
-        """Scratch for the fine layer with its padding."""
-        return f"{self.out} padded"
+    padded = Key(Floats, "{0.out} padded")
+    """Scratch for the fine layer with its padding."""

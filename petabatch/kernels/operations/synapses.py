@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from petabatch.kernels.operations.base import OfSource
-from petabatch.kernels.operations.fields import Floats, Ints, Longs, Source
+from petabatch.kernels.operations.fields import Floats, Ints, Key, Longs, Source
 
 SORTED = "starts", "soon", "delays", "places", "weights"
 """The arrays of synapses by post unit, as `kernels/cpu/incoming.py` makes them."""
@@ -22,18 +22,13 @@ class List(OfSource):
     out: Ints
     layer: str
 
-    @property
-    def values(self) -> Floats:
-        """The activities of the units."""
-        return values_of(self.out)
+    values = Key(Floats, "{0.out}, values")
+    """The activities of the units."""
+    ends = Key(Ints, "{0.out}, ends")
+    """Where the next list begins, and where each begins and ends.
 
-    @property
-    def ends(self) -> Ints:
-        """Where the next list begins, and where each begins and ends.
-
-        Step t has place t modulo the number of places.
-        """
-        return ends_of(self.out)
+    Step t has place t modulo the number of places.
+    """
 
     @property
     def label(self) -> str:
@@ -62,73 +57,32 @@ class Scatter(OfSource):
     abreast: bool = field(default=False, kw_only=True)
     """It may be made in several slices at once, and then sums up by post unit."""
 
-    @property
-    def values(self) -> Floats:
-        """The activities of the active units."""
-        return values_of(self.active)
-
-    @property
-    def ends(self) -> Ints:
-        """Where each list begins and ends."""
-        return ends_of(self.active)
-
-    @property
-    def starts(self) -> Longs:
-        """Where the synapses of each unit start."""
-        return f"connections/{self.connection}/starts"
-
-    @property
-    def targets(self) -> Ints:
-        """Their post units."""
-        return f"connections/{self.connection}/targets"
-
-    @property
-    def weights(self) -> Floats:
-        """Their weights."""
-        return f"connections/{self.connection}/weights"
-
-    @property
-    def delays(self) -> Ints:
-        """Their delays in steps, if they have any."""
-        return f"connections/{self.connection}/delays" if self.delayed else ""
-
-    @property
-    def sent(self) -> Floats:
-        """Scratch of all slices: their last activities, and sums of these."""
-        return f"{self.out}, of slices side by side" if self.abreast else ""
-
-    @property
-    def call(self) -> Longs:
-        """Two numbers of a call."""
-        return f"scratch/{self.connection}, call" if self.abreast else ""
-
-    @property
-    def post_starts(self) -> Longs:
-        """The first synapse of each post unit, and the end; this and the next as `Incoming` has them."""
-        return self._sorted(0)
-
-    @property
-    def soon(self) -> Longs:
-        """The first synapse of each that arrives in less than some steps."""
-        return self._sorted(1)
-
-    @property
-    def post_delays(self) -> Ints:
-        """The delays of synapses by post unit."""
-        return self._sorted(2)
-
-    @property
-    def places(self) -> Ints:
-        """Where the activities are that they carry."""
-        return self._sorted(3)
-
-    @property
-    def post_weights(self) -> Floats:
-        """Their weights."""
-        return self._sorted(4)
-
-    def _sorted(self, number: int) -> str:
-        return incoming(self.connection)[number] if self.abreast else ""
+    values = Key(Floats, "{0.active}, values")
+    """The activities of the active units."""
+    ends = Key(Ints, "{0.active}, ends")
+    """Where each list begins and ends."""
+    starts = Key(Longs, "connections/{0.connection}/starts")
+    """Where the synapses of each unit start."""
+    targets = Key(Ints, "connections/{0.connection}/targets")
+    """Their post units."""
+    weights = Key(Floats, "connections/{0.connection}/weights")
+    """Their weights."""
+    delays = Key(Ints, "connections/{0.connection}/delays", only="delayed")
+    """Their delays in steps, if they have any."""
+    sent = Key(Floats, "{0.out}, of slices side by side", only="abreast")
+    """Scratch of all slices: their last activities, and sums of these."""
+    call = Key(Longs, "scratch/{0.connection}, call", only="abreast")
+    """Two numbers of a call."""
+    post_starts = Key(Longs, "scratch/{0.connection} by post unit, starts", only="abreast")
+    """The first synapse of each post unit, and the end; this and the next as `Incoming` has them."""
+    soon = Key(Longs, "scratch/{0.connection} by post unit, soon", only="abreast")
+    """The first synapse of each that arrives in less than some steps."""
+    post_delays = Key(Ints, "scratch/{0.connection} by post unit, delays", only="abreast")
+    """The delays of synapses by post unit."""
+    places = Key(Ints, "scratch/{0.connection} by post unit, places", only="abreast")
+    """Where the activities are that they carry."""
+    post_weights = Key(Floats, "scratch/{0.connection} by post unit, weights", only="abreast")
+    """Their weights."""
 
     @property
     def reads(self) -> Sequence[Source]:
@@ -144,16 +98,6 @@ class Scatter(OfSource):
     def _text(self) -> str:
         places = f" at each of {self.positions} positions" if self.positions > 1 else ""
         return f"scatter {self.source} by {self.connection}{places}"
-
-
-def values_of(active: str) -> str:
-    """Return the array of the activities that go with lists of active units."""
-    return f"{active}, values"
-
-
-def ends_of(active: str) -> str:
-    """Return the array that says where each list begins and ends."""
-    return f"{active}, ends"
 
 
 def incoming(connection: str) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from petabatch.kernels.operations.base import OfSource, Operation
-from petabatch.kernels.operations.fields import Doubles, Longs, short
+from petabatch.kernels.operations.fields import Doubles, Key, Longs, short
 from petabatch.variable import Border
 
 
@@ -98,10 +98,8 @@ class Join(OfSource):
     tiles: bool = False
     """Of the ranks that have other tiles, not of those that have other features."""
 
-    @property
-    def link(self) -> Longs:
-        """The array of the messages, see `kernels/cpu/program/messages.py`."""
-        return f"links/{self.out}"
+    link = Key(Longs, "links/{0.out}")
+    """The array of the messages, see `kernels/cpu/program/messages.py`."""
 
     @property
     def label(self) -> str:
@@ -132,10 +130,8 @@ class Exchange(OfSource):
     """The rows of this rank, which are `out`, become the sum of all that reach them; else the others become
     what they are there. Both in place."""
 
-    @property
-    def link(self) -> Longs:
-        """The array of the messages, see `kernels/cpu/program/messages.py`."""
-        return f"links/{self.out}"
+    link = Key(Longs, "links/{0.out}")
+    """The array of the messages, see `kernels/cpu/program/messages.py`."""
 
     @property
     def label(self) -> str:

@@ -17,6 +17,7 @@ from petabatch.kernels.operations.fields import (
     Floats,
     Geometry,
     Ints,
+    Key,
     Longs,
     Numbers,
     Read,
@@ -44,10 +45,8 @@ class UpdateUnits(Operation):
     rule: Numbers
     """See `kernels/cpu/program/units.py`."""
 
-    @property
-    def buffers(self) -> Floats:
-        """Scratch for the sums of both buffers."""
-        return BUFFERS
+    buffers = Key(Floats, BUFFERS)
+    """Scratch for the sums of both buffers."""
 
 
 @dataclass(frozen=True)
@@ -56,23 +55,13 @@ class UpdateLazily(Operation):
 
     sources: Sources
     drives: Drives
+    layer: str
     history: Floats
     decay: Doubles
-    potential: Floats
-    """Written while all units are computed."""
-    scale: Doubles
-    """The time scale, if the layer has one."""
     awake: Longs
     """Whether all units are computed, decided when a display begins."""
-    bits: Words
-    """Which units are active, a bit each, in words of `features`."""
-    products: Floats
-    kept: Doubles
-    tallies: Doubles
-    floats: Floats
-    """Scratch; so are `lists` and `spare`."""
-    lists: Words
-    spare: Floats
+    scaled: bool
+    """Whether the layer has a time scale."""
     features: int
     display: int
     """Steps of a display."""
@@ -83,6 +72,18 @@ class UpdateLazily(Operation):
     parts: int
     """One for each tile, and two more."""
     rule: Numbers
+    potential = Key(Floats, "layers/{0.layer}/V")
+    """Written while all units are computed."""
+    scale = Key(Doubles, "layers/{0.layer}/time_scale", only="scaled")
+    products = Key(Floats, "own/{0.layer} products")
+    kept = Key(Doubles, "own/{0.layer} kept")
+    tallies = Key(Doubles, "own/{0.layer} tallies")
+    bits = Key(Words, "own/{0.layer} active")
+    """Which units are active, a bit each, in words of `features`."""
+    floats = Key(Floats, "scratch/{0.layer} numbers")
+    """Scratch; so are `lists` and `spare`."""
+    lists = Key(Words, "scratch/{0.layer} lists")
+    spare = Key(Floats, "scratch/{0.layer} projected")
 
 
 @dataclass(frozen=True)
@@ -92,22 +93,23 @@ class LazyDrive:
     source: Sources
     """One: the layer that patches are of, padded."""
     filtered: Floats
-    snapshots: Floats
-    lengths: Floats
-    """Of the patches of snapshots."""
+    name: str
     geometry: Geometry
     offsets: Longs
     """Where each patch starts."""
     rows: Floats
-    """The weights as rows."""
+    """The weights as rows; so are `panels`."""
+    panels: Floats
     norms: Floats
     """|w|."""
-    panels: Floats
-    bounds: Floats
-    """Scratch; so are `squares`."""
-    squares: Floats
     own: Floats
     """Patches of each unit's own, in place of rows and panels."""
+    snapshots = Key(Floats, "own/{0.name} snapshots")
+    lengths = Key(Floats, "own/{0.name} lengths")
+    """Of the patches of snapshots."""
+    bounds = Key(Floats, "scratch/{0.name} bounds")
+    """Scratch; so are `squares`."""
+    squares = Key(Floats, "scratch/{0.name} squares")
 
 
 @dataclass(frozen=True)
@@ -140,10 +142,8 @@ class Random(Operation):
     pool: Words
     """The pool of the stream."""
 
-    @property
-    def words(self) -> Words:
-        """Scratch."""
-        return WORDS[0]
+    words = Key(Words, WORDS[0])
+    """Scratch."""
 
 
 @dataclass(frozen=True)
@@ -180,10 +180,8 @@ class CountEvents(Random):
     """Added to what arrived."""
     dt: float
 
-    @property
-    def more(self) -> Words:
-        """Scratch."""
-        return WORDS[1]
+    more = Key(Words, WORDS[1])
+    """Scratch."""
 
 
 @dataclass(frozen=True)
@@ -194,10 +192,8 @@ class Shots(Random):
     size: float
     probability: float
 
-    @property
-    def more(self) -> Words:
-        """Scratch."""
-        return WORDS[1]
+    more = Key(Words, WORDS[1])
+    """Scratch."""
 
 
 @dataclass(frozen=True)
@@ -273,10 +269,8 @@ class Accelerate(OfSource):
         """The code of the step before."""
         return Source(self.out, 1)
 
-    @property
-    def buffers(self) -> Floats:
-        """Scratch for two chunks."""
-        return BUFFERS
+    buffers = Key(Floats, BUFFERS)
+    """Scratch for two chunks."""
 
 
 @dataclass(frozen=True)

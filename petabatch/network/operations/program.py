@@ -6,7 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from petabatch.kernels.operations import Exchange, Join, List, Look, Operation
+from petabatch.kernels.operations.base import Operation
+from petabatch.kernels.operations.look import Look
+from petabatch.kernels.operations.synapses import List
+from petabatch.kernels.operations.transport import Exchange, Join
 from petabatch.network.operations.updates import Call, LazyUpdate, Update
 
 

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from petabatch.geometry import Patches
-from petabatch.kernels.operations import Join, Operation, Source
-from petabatch.kernels.operations.fields import Sources
+from petabatch.kernels.operations.base import Operation
+from petabatch.kernels.operations.fields import Source, Sources
+from petabatch.kernels.operations.transport import Join
 from petabatch.kernels.timescale import Growth
 from petabatch.spec.compiled import CompiledRule, Term
 

@@ -10,7 +10,9 @@ import pytest
 from petabatch.kernels.cpu.program.messages import exchange_rows, join_parts
 from petabatch.kernels.cpu.program.records import stored_in
 from petabatch.kernels.messages import PLACES
-from petabatch.kernels.operations import Exchange, Join, Operation, Source, encoded
+from petabatch.kernels.operations.base import Operation
+from petabatch.kernels.operations.fields import Source, encoded
+from petabatch.kernels.operations.transport import Exchange, Join
 
 SLICES, BEFORE, ROWS, AFTER, LENGTH = 2, 1, 4, 2, 3
 STEP = 7

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from petabatch.geometry import Patches
-from petabatch.kernels.operations import Operation, Source, encoded, fields_of
+from petabatch.kernels.operations.base import Operation
 from petabatch.kernels.operations.fields import (
     CONSTANT,
     HEADER,
@@ -19,7 +19,10 @@ from petabatch.kernels.operations.fields import (
     Doubles,
     Floats,
     Numbers,
+    Source,
     Sources,
+    encoded,
+    fields_of,
 )
 from petabatch.variable import Border
 

@@ -17,8 +17,7 @@ from petabatch.kernels.cpu.ahead import compile_missing
 from petabatch.kernels.cpu.program import table as t
 from petabatch.kernels.cpu.program.abreast import begin_call, hand_over
 from petabatch.kernels.cpu.program.loop import advance, advance_each
-from petabatch.kernels.cpu.program.operations import address_of_operation, name_of
-from petabatch.kernels.cpu.program.records import LIST, SCATTER
+from petabatch.kernels.cpu.program.records import LIST, SCATTER, address_of_operation, name_of
 from petabatch.kernels.cpu.program.synapses import list_before
 from petabatch.kernels.cpu.program.team import ALL, ITEM, TICKETS
 from petabatch.kernels.cpu.rows import raised_in

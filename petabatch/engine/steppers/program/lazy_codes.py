@@ -9,7 +9,8 @@ from petabatch.engine.steppers.program.slice import ProgramSlice
 from petabatch.engine.steppers.program.workspace import Workspace
 from petabatch.kernels.cpu.program.lazy import layout
 from petabatch.kernels.cpu.program.lazy.step import materialise
-from petabatch.kernels.operations import UpdateLazily, fields_of
+from petabatch.kernels.operations.fields import fields_of
+from petabatch.kernels.operations.updates import UpdateLazily
 
 
 class LazyCodes:

@@ -19,10 +19,10 @@ from petabatch.kernels.cpu.layout import DRIVE_BLOCK, PANEL, Scratch, Shape
 from petabatch.kernels.cpu.program import random
 from petabatch.kernels.cpu.program import table as t
 from petabatch.kernels.cpu.program.lazy import layout as lazy_layout
+from petabatch.kernels.operations.patches import Project
 from petabatch.kernels.operations.synapses import incoming
 from petabatch.kernels.operations.updates import WORDS
 from petabatch.kernels.operations.weights import Weights
-from petabatch.network.operations import Project
 from petabatch.spec.synapses import Synapses
 from petabatch.variable import Array
 

@@ -25,7 +25,7 @@ from petabatch.kernels.cpu.rules import ZERO
 from petabatch.kernels.cpu.simd import operations, pair_operations
 from petabatch.kernels.cpu.sizes import ABREAST, AHEAD
 from petabatch.kernels.cpu.transpose import SIDE, columns_to_rows, rows_to_columns
-from petabatch.kernels.operations import Scatter
+from petabatch.kernels.operations.synapses import Scatter
 
 _BEGAN, _MADE = range(2)
 """Of a call: the step before it, and the last one made."""

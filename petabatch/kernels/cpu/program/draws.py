@@ -15,7 +15,7 @@ from petabatch.kernels.cpu.arrays import copy
 from petabatch.kernels.cpu.jit import FAST, njit
 from petabatch.kernels.cpu.program.random import WORDS, stream_key, words
 from petabatch.kernels.cpu.program.records import operation
-from petabatch.kernels.operations import Draw
+from petabatch.kernels.operations.updates import Draw
 
 _f = np.float32
 _PAIRS = 128

@@ -9,7 +9,7 @@ import numpy as np
 from petabatch.kernels.cpu.jit import njit
 from petabatch.kernels.cpu.program.records import operation
 from petabatch.kernels.cpu.rules import ZERO
-from petabatch.kernels.operations import Events
+from petabatch.kernels.operations.updates import Events
 from petabatch.kernels.spike_times import EARLY
 
 

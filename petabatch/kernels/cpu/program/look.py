@@ -13,7 +13,7 @@ from petabatch.kernels.cpu.program.records import operation
 from petabatch.kernels.cpu.program.transport import scratch_of, shape_of
 from petabatch.kernels.cpu.program.views import longs
 from petabatch.kernels.cpu.program.whole import SIZES, norm
-from petabatch.kernels.operations import Look
+from petabatch.kernels.operations.look import Look
 
 BLOCK, STOPPED, LOOKS = range(3)
 """Its array: where the next look begins; the step that met the target, 0 if none has; their number."""

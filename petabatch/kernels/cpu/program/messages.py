@@ -21,7 +21,7 @@ from petabatch.kernels.cpu.jit import njit
 from petabatch.kernels.cpu.program.records import operation
 from petabatch.kernels.cpu.program.views import floats, longs, pointer
 from petabatch.kernels.messages import COUNT, ERROR, PLACES, REQUESTS, START, STATUSES, WAIT, WAITING
-from petabatch.kernels.operations import Exchange, Join
+from petabatch.kernels.operations.transport import Exchange, Join
 
 MESSAGES = 0
 """The first place of a link: the table of its messages."""

@@ -1,47 +1,16 @@
-"""The kernels of all operations; importing them makes them known to `records.py`.
+"""The kernels of all operations, imported so that `records.py` knows them; a new file is found.
 
-An operation is declared in `kernels/operations/`; its kernel is in one of the modules below, which name its
-fields.
+An operation is declared in `kernels/operations/`; its kernel names the fields.
 """
 
-from petabatch.kernels.cpu.program import (
-    abreast,
-    draws,
-    events,
-    look,
-    messages,
-    poisson,
-    positions,
-    random,
-    row,
-    spiking,
-    synapses,
-    together,
-    transport,
-    units,
-    whole,
-)
-from petabatch.kernels.cpu.program.lazy import step
-from petabatch.kernels.cpu.program.records import OPERATIONS, address_of_operation, name_of
+from importlib import import_module
+from pkgutil import walk_packages
 
-__all__ = [
-    "OPERATIONS",
-    "abreast",
-    "address_of_operation",
-    "draws",
-    "events",
-    "look",
-    "messages",
-    "name_of",
-    "poisson",
-    "positions",
-    "random",
-    "row",
-    "spiking",
-    "step",
-    "synapses",
-    "together",
-    "transport",
-    "units",
-    "whole",
-]
+from petabatch.kernels.cpu import program
+from petabatch.kernels.cpu.program.records import OPERATIONS
+
+__all__ = ["OPERATIONS"]
+
+for module in walk_packages(program.__path__, f"{program.__name__}."):
+    if module.name != __name__:
+        import_module(module.name)

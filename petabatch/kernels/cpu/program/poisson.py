@@ -13,7 +13,7 @@ import numpy as np
 from petabatch.kernels.cpu.jit import njit
 from petabatch.kernels.cpu.program.random import WORDS, stream_key, uniform, words
 from petabatch.kernels.cpu.program.records import operation
-from petabatch.kernels.operations import CountEvents
+from petabatch.kernels.operations.updates import CountEvents
 from petabatch.kernels.poisson import LARGEST, NEGLIGIBLE, PIECE, SQUARINGS, TERMS
 
 

@@ -9,7 +9,8 @@ import numpy as np
 from petabatch.kernels.cpu.elementary import exp
 from petabatch.kernels.cpu.jit import njit
 from petabatch.kernels.cpu.program.records import operation
-from petabatch.kernels.operations import Bins, Compare, Unpool
+from petabatch.kernels.operations.transport import Compare
+from petabatch.kernels.operations.updates import Bins, Unpool
 
 
 @operation(Compare)

@@ -23,7 +23,7 @@ from numba.np.random._constants import (
 
 from petabatch.kernels.cpu.jit import njit
 from petabatch.kernels.cpu.program.records import operation
-from petabatch.kernels.operations import Drop, Noise, Shots
+from petabatch.kernels.operations.updates import Drop, Noise, Shots
 
 WORDS = 256
 """Words that are drawn at a time, a multiple of 4; `words` needs room for 4 more."""

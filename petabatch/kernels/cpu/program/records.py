@@ -18,7 +18,10 @@ from petabatch.kernels.cpu.addresses import address_of
 from petabatch.kernels.cpu.jit import njit
 from petabatch.kernels.cpu.program.calls import call_of, call_together_of
 from petabatch.kernels.cpu.program.views import doubles, floats, ints, longs, unsigned
-from petabatch.kernels.operations import LazyDrive, List, Measure, Operation, Scatter, UpdateLazily, fields_of
+from petabatch.kernels.operations.base import Operation
+from petabatch.kernels.operations.fields import fields_of
+from petabatch.kernels.operations.synapses import List, Scatter
+from petabatch.kernels.operations.updates import LazyDrive, Measure, UpdateLazily
 
 OPERATIONS: dict[tuple[type[Operation], bool], Any] = {}
 """The compiled function of each operation, in one slice (False) or in all slices of a call (True)."""

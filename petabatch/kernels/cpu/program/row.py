@@ -10,7 +10,7 @@ from petabatch.kernels.cpu.program.records import operation
 from petabatch.kernels.cpu.program.units import CHUNK, gather
 from petabatch.kernels.cpu.program.views import DEPTH, address, floats, longs
 from petabatch.kernels.cpu.rows import ARRAYS, PARAMETERS, STEP, UNITS
-from petabatch.kernels.operations import RunRow
+from petabatch.kernels.operations.updates import RunRow
 
 
 @operation(RunRow, stored=True)

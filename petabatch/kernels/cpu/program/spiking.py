@@ -7,7 +7,7 @@ from typing import Any
 
 from petabatch.kernels.cpu.jit import njit
 from petabatch.kernels.cpu.program.records import operation
-from petabatch.kernels.operations import Spike
+from petabatch.kernels.operations.updates import Spike
 
 
 @njit(nogil=True, error_model="numpy")

@@ -13,7 +13,7 @@ from petabatch.kernels.cpu.program.table import CODE
 from petabatch.kernels.cpu.program.transport import list_units
 from petabatch.kernels.cpu.program.views import DEPTH, PLACE, SIZE, floats, ints, longs, pointer
 from petabatch.kernels.cpu.rules import ZERO
-from petabatch.kernels.operations import List, Scatter
+from petabatch.kernels.operations.synapses import List, Scatter
 
 
 @operation(List, stored=True)

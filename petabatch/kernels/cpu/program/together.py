@@ -16,7 +16,7 @@ from petabatch.kernels.cpu.program.table import LEFT, STRIDE
 from petabatch.kernels.cpu.program.team import ALL
 from petabatch.kernels.cpu.program.transport import reconstruct, shape_of
 from petabatch.kernels.cpu.program.views import address, floats, unsigned
-from petabatch.kernels.operations import Project, Synthesize
+from petabatch.kernels.operations.patches import Project, Synthesize
 
 DENSE = 4
 """A layer of which one unit in `DENSE` is active is multiplied as a whole; the sum is the same."""

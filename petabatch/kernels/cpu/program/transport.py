@@ -29,18 +29,9 @@ from petabatch.kernels.cpu.program.table import (
 from petabatch.kernels.cpu.program.views import floats, ints, longs
 from petabatch.kernels.cpu.simd import lowest_bit, operations
 from petabatch.kernels.cpu.sizes import AT_ONCE, GROUP, LANES, WORD
-from petabatch.kernels.operations import (
-    Copy,
-    Crop,
-    Extend,
-    Fill,
-    FillDouble,
-    Pool,
-    Project,
-    Spread,
-    Synthesize,
-)
 from petabatch.kernels.operations.fields import CONSTANT, MIRROR
+from petabatch.kernels.operations.patches import Pool, Project, Spread, Synthesize
+from petabatch.kernels.operations.transport import Copy, Crop, Extend, Fill, FillDouble
 
 _ZERO = np.float32(0)
 *_, nonzero = operations(WORD)

@@ -13,7 +13,7 @@ from petabatch.kernels.cpu.jit import FAST, njit
 from petabatch.kernels.cpu.program.records import operation
 from petabatch.kernels.cpu.program.views import DEPTH, doubles, floats
 from petabatch.kernels.cpu.rules import transfer, update
-from petabatch.kernels.operations import Polyline, UpdateUnits
+from petabatch.kernels.operations.updates import Polyline, UpdateUnits
 from petabatch.kernels.rules import GRADIENT, Cell
 
 CHUNK = 1024

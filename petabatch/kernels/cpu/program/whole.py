@@ -18,7 +18,7 @@ from petabatch.kernels.cpu.program.units import CHUNK, cell_of
 from petabatch.kernels.cpu.program.views import floats
 from petabatch.kernels.cpu.rules import accelerate, compare
 from petabatch.kernels.cpu.sums import wide_sizes, wide_squares
-from petabatch.kernels.operations import Accelerate, FollowEnergy, Rescale
+from petabatch.kernels.operations.updates import Accelerate, FollowEnergy, Rescale
 from petabatch.kernels.timescale import Growth
 from petabatch.rounding import relative
 

@@ -14,9 +14,11 @@ from petabatch.engine.steppers.program.tables.items import items_of, parts_of
 from petabatch.engine.steppers.program.tables.rules import NORMS
 from petabatch.engine.steppers.program.tables.writer import Writer
 from petabatch.kernels.cpu.program import table as t
-from petabatch.kernels.operations import Measure
+from petabatch.kernels.operations.base import Operation
+from petabatch.kernels.operations.transport import Copy
+from petabatch.kernels.operations.updates import Measure
 from petabatch.network.graph import Graph
-from petabatch.network.operations import Call, Control, Copy, LazyUpdate, Operation, Program, Update
+from petabatch.network.operations import Call, Control, LazyUpdate, Program, Update
 from petabatch.network.stages import find_stages, side_by_side
 from petabatch.spec.compiled import Term
 

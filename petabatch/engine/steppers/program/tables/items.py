@@ -7,8 +7,10 @@ from collections.abc import Mapping, Sequence
 
 from petabatch.kernels.cpu.program import units as u
 from petabatch.kernels.cpu.program.team import ALL
-from petabatch.kernels.operations import UpdateUnits
-from petabatch.network.operations import LazyUpdate, Operation, Synthesize, Update
+from petabatch.kernels.operations.base import Operation
+from petabatch.kernels.operations.patches import Synthesize
+from petabatch.kernels.operations.updates import UpdateUnits
+from petabatch.network.operations import LazyUpdate, Update
 from petabatch.network.stages import row_tiles
 from petabatch.spec.parts import Layer
 

@@ -7,7 +7,7 @@ from petabatch.engine.steppers.program.tables.writer import Writer
 from petabatch.kernels.cpu.layout import DRIVE_BLOCK
 from petabatch.kernels.cpu.program.lazy.layout import KEPT_NUMBERS, rooms
 from petabatch.kernels.cpu.sizes import WORD, tiling
-from petabatch.kernels.operations import LazyDrive, UpdateLazily
+from petabatch.kernels.operations.updates import LazyDrive, UpdateLazily
 from petabatch.kernels.operations.weights import Weights
 from petabatch.network.operations import Drive, LazyUpdate
 from petabatch.network.stages import row_tiles
@@ -18,43 +18,20 @@ def lazy_update(to: Writer, one: LazyUpdate) -> None:
     ny, nx, nf = to.graph.network.layers[one.layer].shape
     units = ny * nx * nf
     tiles, height = _tiles(one)
-    products, kept, tallies, active = (
-        f"own/{one.layer} {name}" for name in ("products", "kept", "tallies", "active")
-    )
-    to.own |= {
-        products: (2 * units, "f4"), kept: (KEPT_NUMBERS, "f8"),
-        tallies: (2 * tiles, "f8"), active: (ny * nx * -(-nf // WORD), "u8"),
-    }  # fmt: skip
-    to.active_bits[one.out] = active
-    numbers, lists, spare = (f"scratch/{one.layer} {name}" for name in ("numbers", "lists", "projected"))
-    to.scratch |= {spare: 2 * (units + DRIVE_BLOCK * nf)}
-    to.scratch[numbers], to.lists[lists] = rooms(nf)
-    to.private |= {numbers, lists}
-    to.lazy_rows.append(len(to.rows))
     compiled = UpdateLazily(
-        one.out,
-        one.sources,
-        [_drive(to, drive) for drive in one.drives],
-        history=one.history,
-        decay=one.decay,
-        potential=f"layers/{one.layer}/V",
-        scale=f"layers/{one.layer}/time_scale" if one.rule.scale is not None else "",
-        awake=one.awake,
-        bits=active,
-        products=products,
-        kept=kept,
-        tallies=tallies,
-        floats=numbers,
-        lists=lists,
-        spare=spare,
-        features=nf,
-        display=one.display,
-        most=int(one.most * units),
-        height=height * nx,
-        parts=tiles + 2,
-        rule=constants(one.rule, to.graph.network.run.dt),
-        when=one.when,
-    )
+        one.out, one.sources, [_drive(to, drive) for drive in one.drives], one.layer, one.history, one.decay,
+        one.awake, one.rule.scale is not None, nf, one.display, most=int(one.most * units),
+        height=height * nx, parts=tiles + 2, rule=constants(one.rule, to.graph.network.run.dt),
+    )  # fmt: skip
+    to.own |= {
+        compiled.products: (2 * units, "f4"), compiled.kept: (KEPT_NUMBERS, "f8"),
+        compiled.tallies: (2 * tiles, "f8"), compiled.bits: (ny * nx * -(-nf // WORD), "u8"),
+    }  # fmt: skip
+    to.active_bits[one.out] = compiled.bits
+    to.scratch[compiled.spare] = 2 * (units + DRIVE_BLOCK * nf)
+    to.scratch[compiled.floats], to.lists[compiled.lists] = rooms(nf)
+    to.private |= {compiled.floats, compiled.lists}
+    to.lazy_rows.append(len(to.rows))
     to.row(compiled, one)
 
 
@@ -76,21 +53,9 @@ def _drive(to: Writer, drive: Drive) -> LazyDrive:
         rows, norms, panels, own = "", f"own/{name} norms", "", drive.weights
         to.own[norms] = (p.positions * p.features + WORD, "f4")
         to.norms_of[norms] = weights
-    snapshots, lengths = f"own/{name} snapshots", f"own/{name} lengths"
-    to.own |= {snapshots: (2 * size, "f4"), lengths: (2 * p.positions, "f4")}
-    bounds, squares = f"scratch/{name} bounds", f"scratch/{name} squares"
-    to.scratch |= {bounds: p.positions, squares: size + p.x.padded * p.channels}
-    return LazyDrive(
-        [drive.source],
-        filtered=drive.key,
-        snapshots=snapshots,
-        lengths=lengths,
-        geometry=p,
-        offsets=f"scratch/offsets {to.geometry(p)}",
-        rows=rows,
-        norms=norms,
-        panels=panels,
-        bounds=bounds,
-        squares=squares,
-        own=own,
+    made = LazyDrive(
+        [drive.source], drive.key, name, p, f"scratch/offsets {to.geometry(p)}", rows, panels, norms, own
     )
+    to.own |= {made.snapshots: (2 * size, "f4"), made.lengths: (2 * p.positions, "f4")}
+    to.scratch |= {made.bounds: p.positions, made.squares: size + p.x.padded * p.channels}
+    return made

@@ -11,17 +11,11 @@ from petabatch.engine.steppers.program.tables.writer import Writer
 from petabatch.kernels.cpu import layout
 from petabatch.kernels.cpu.layout import PANEL
 from petabatch.kernels.cpu.program.look import LOOKS
-from petabatch.network.operations import (
-    Exchange,
-    Join,
-    List,
-    Look,
-    Operation,
-    Project,
-    Scatter,
-    Spread,
-    Synthesize,
-)
+from petabatch.kernels.operations.base import Operation
+from petabatch.kernels.operations.look import Look
+from petabatch.kernels.operations.patches import Project, Spread, Synthesize
+from petabatch.kernels.operations.synapses import List, Scatter
+from petabatch.kernels.operations.transport import Exchange, Join
 from petabatch.network.stages import row_tiles
 from petabatch.network.together import abreast, kept, together
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +14,9 @@ from petabatch.engine.steppers.program.tables.rules import NOISES, NORMS, RESCAL
 from petabatch.engine.steppers.program.tables.writer import TRAIN, CallAt, Writer
 from petabatch.kernels.cpu.program import units as u
 from petabatch.kernels.cpu.rows import ARRAYS, row_address
-from petabatch.kernels.operations import (
+from petabatch.kernels.operations.base import Operation
+from petabatch.kernels.operations.fields import Source
+from petabatch.kernels.operations.updates import (
     Accelerate,
     Bins,
     CountEvents,
@@ -32,7 +35,7 @@ from petabatch.kernels.operations import (
 )
 from petabatch.kernels.rows import BEFORE
 from petabatch.network.graph import Graph
-from petabatch.network.operations import Call, Control, Operation, Source, Update
+from petabatch.network.operations import Call, Control, Update
 from petabatch.spec.part_errors import calling
 from petabatch.spec.rows import RowFunction
 
@@ -51,7 +54,7 @@ def update(to: Writer, one: Update) -> None:
     elif rule.train is not None:
         to.trains[one.layer] = rule.train
         times, units = f"{TRAIN}{one.layer}/times", f"{TRAIN}{one.layer}/units"
-        to.row(Events(one.out, times, units, to.graph.network.run.dt, when=one.when), one)
+        to.row(Events(one.out, times, units, to.graph.network.run.dt), one)
     else:
         potential = rule.potential or next(iter(rule.variables), "")
         compiled = UpdateUnits(
@@ -61,7 +64,6 @@ def update(to: Writer, one: Update) -> None:
             before=f"{key}/{rule.previous}" if rule.previous else "",
             scale=f"{key}/time_scale" if rule.scale is not None else "",
             rule=constants(rule, to.graph.network.run.dt),
-            when=one.when,
         )
         to.row(compiled, one)
         _after(to, one)
@@ -72,10 +74,10 @@ def _after(to: Writer, one: Update) -> None:
     n, name = one.rule.numbers, one.rule.name
     if name in RESCALES:
         given = (n[each] for each in ("low", "high", "mean", "deviation"))
-        to.row(Rescale(one.out, RESCALES[name], int(n["together"]), *given, when=one.when), one)
+        to.row(Rescale(one.out, RESCALES[name], int(n["together"]), *given), one)
     if name == "bins":
         given = (n[each] for each in ("low", "high", "width", "outside", "without_zero"))
-        to.row(Bins(one.out, to.graph.network.layers[one.layer].shape[2], *given, when=one.when), one)
+        to.row(Bins(one.out, to.graph.network.layers[one.layer].shape[2], *given), one)
     _noise(to, one)
     if one.rule.vertices:
         _polyline(to, one)
@@ -90,7 +92,7 @@ def _unpool(to: Writer, one: Update) -> None:
     units, places = (to.gather(one, _buffer(one, buffer), f", {buffer}") for buffer in (0, 1))
     n, (_, *shape) = one.rule.numbers, to.graph.network.layers[one.layer].shape
     windows = int(n["rows"]), int(n["columns"])
-    to.row(Unpool(one.out, Source(units), places, *windows, (shape[0], shape[1]), when=one.when), one)
+    to.row(Unpool(one.out, Source(units), places, *windows, (shape[0], shape[1])), one)
 
 
 def _noise(to: Writer, one: Update) -> None:
@@ -99,16 +101,14 @@ def _noise(to: Writer, one: Update) -> None:
     n, tiling, first = one.rule.numbers, to.graph.tiling, 0
     if one.layer in tiling.layers:
         first = tiling.part.number * math.prod(to.graph.network.layers[one.layer].shape)
-    pool, when = to.stream(one.layer), one.when
-    made: Operation
+    pool = to.stream(one.layer)
     match one.rule.name:
         case "gaussian_noise":
-            made = Noise(one.out, pool, first, n["mean"], n["deviation"], when=when)
+            to.row(Noise(one.out, pool, first, n["mean"], n["deviation"]), one)
         case "dropout":
-            made = Drop(one.out, pool, first, n["probability"], when=when)
+            to.row(Drop(one.out, pool, first, n["probability"]), one)
         case _:
-            made = CountEvents(one.out, pool, n["rate"], to.graph.network.run.dt, when=when)
-    to.row(made, one)
+            to.row(CountEvents(one.out, pool, n["rate"], to.graph.network.run.dt), one)
 
 
 def _polyline(to: Writer, one: Update) -> None:
@@ -120,7 +120,7 @@ def _polyline(to: Writer, one: Update) -> None:
         tuple(x for (v, a), slope in zip(one.rule.vertices, slopes, strict=True) for x in (v, a, slope)),
         1,
     )
-    to.row(Polyline(one.out, Source(key), vertices, one.rule.slopes[0], when=one.when), one)
+    to.row(Polyline(one.out, Source(key), vertices, one.rule.slopes[0]), one)
 
 
 def _spike(to: Writer, one: Update) -> None:
@@ -130,7 +130,7 @@ def _spike(to: Writer, one: Update) -> None:
         size, rate = n[f"noise {channel}"], n[f"noise_rate {channel}"]
         if size:
             chance = min(1.0, rate * dt / 1000)
-            shots = Shots(drives[-1], to.stream(one.layer), channel, size, chance, when=one.when)
+            shots = Shots(drives[-1], to.stream(one.layer), channel, size, chance)
             to.row(shots, replace(one, out=drives[-1]))
     for channel in (3, 4):
         sources = _buffer(one, channel)
@@ -148,7 +148,7 @@ def _spike(to: Writer, one: Update) -> None:
         "of_inh_b",
     )
     state = (f"layers/{one.layer}/{name}" for name in one.rule.variables)
-    arrays = dict(zip(names, (*drives, *state), strict=True))
+    arrays: dict[str, Any] = dict(zip(names, (*drives, *state), strict=True))
     compiled = Spike(
         one.out,
         **arrays,
@@ -163,7 +163,6 @@ def _spike(to: Writer, one: Update) -> None:
         largest=n["largest"],
         reversal=(n["reversal 0"], n["reversal 1"], n["reversal 2"]),
         decay=(math.exp(-dt / n["decay 0"]), math.exp(-dt / n["decay 1"]), math.exp(-dt / n["decay 2"])),
-        when=one.when,
     )
     to.row(compiled, one)
 
@@ -179,7 +178,7 @@ def _row_function(to: Writer, one: Update, function: RowFunction) -> None:
     for name, kind in zip(form.draws, function.draws, strict=True):
         draws.append(f"scratch/{one.layer} {name}")
         to.scratch[draws[-1]] = math.prod(shape)
-        drawn = Draw(draws[-1], to.stream(f"{one.layer}/{name}"), kind == "normal", when=one.when)
+        drawn = Draw(draws[-1], to.stream(f"{one.layer}/{name}"), kind == "normal")
         to.row(drawn, replace(one, out=draws[-1]))
     state = [Source(one.out, 1) if name == BEFORE else Source(f"{key}/{name}") for name in form.variables]
     table, buffers = f"scratch/{one.layer} addresses", f"scratch/{one.layer} buffers"
@@ -195,7 +194,6 @@ def _row_function(to: Writer, one: Update, function: RowFunction) -> None:
         buffers,
         BEFORE in form.variables,
         function.numbers(to.graph.network.run.dt),
-        when=one.when,
     )
     to.row(compiled, one)
 
@@ -240,7 +238,6 @@ def _accelerate(to: Writer, one: Update) -> None:
         age=f"{key}/{age}",
         sums=one.sums.link if one.sums is not None else "",
         rule=constants(one.rule, 1),
-        when=one.when,
     )
     to.row(compiled, one)
 
@@ -250,7 +247,7 @@ def control(to: Writer, one: Control) -> None:
     terms = [Source(f"layers/{term.layer}/A", 1, term.coefficient, NORMS[term.norm]) for term in one.terms]
     key, (kind, *growth) = f"layers/{one.layer}", one.scale
     ceiling, before = f"{key}/time_scale_max", f"{key}/energy_before"
-    to.row(FollowEnergy(one.out, terms, ceiling, before, kind, growth, when=one.when), one)
+    to.row(FollowEnergy(one.out, terms, ceiling, before, kind, growth), one)
 
 
 def call(to: Writer, one: Call) -> None:

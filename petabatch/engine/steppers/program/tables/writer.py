@@ -12,20 +12,13 @@ from petabatch.geometry import Patches
 from petabatch.kernels.cpu.program import table as t
 from petabatch.kernels.cpu.program import units as u
 from petabatch.kernels.cpu.program.records import CODES
-from petabatch.kernels.operations import LazyDrive, UpdateUnits, encoded
-from petabatch.kernels.operations.updates import BUFFERS, WORDS
+from petabatch.kernels.operations.base import Operation
+from petabatch.kernels.operations.fields import Source, encoded
+from petabatch.kernels.operations.transport import Exchange, Join
+from petabatch.kernels.operations.updates import BUFFERS, WORDS, LazyDrive, UpdateUnits
 from petabatch.kernels.operations.weights import Weights
 from petabatch.network.graph import Graph
-from petabatch.network.operations import (
-    Call,
-    Control,
-    Exchange,
-    Join,
-    Operation,
-    Program,
-    Source,
-    Update,
-)
+from petabatch.network.operations import Call, Control, Program, Update
 from petabatch.spec.compiled import CompiledRule
 from petabatch.spec.rows import RowFunction
 
@@ -110,8 +103,8 @@ class Writer:
         return self.numbers_of.setdefault(key, len(self.numbers_of))
 
     def row(self, one: Operation, of: Operation, together: bool = False) -> None:
-        """Add an operation that a program's operation `of` is made of, of several slices if that is said."""
-        when, (columns, numbers) = one.when, encoded(one, self)
+        """Add a piece of a program's operation `of`, made when that is; of several slices if that is said."""
+        when, (columns, numbers) = of.when, encoded(one, self)
         columns[t.CODE], columns[t.TOGETHER] = CODES.get(type(one), 0), together
         columns[t.PERIOD], columns[t.OFFSET] = when.period, when.offset
         columns[t.STANDS], columns[t.WINDOW] = when.stands, when.window
@@ -152,7 +145,7 @@ class Writer:
         out = f"{INPUT}{one.layer}{end}"
         self.scratch[out] = int(np.prod(self.graph.network.layers[one.layer].shape))
         gathered = Update(out, CompiledRule("linear"), tuple(sources), one.layer, when=one.when)
-        self.row(UpdateUnits(out, sources, "", "", "", constants(gathered.rule, 1), when=one.when), gathered)
+        self.row(UpdateUnits(out, sources, "", "", "", constants(gathered.rule, 1)), gathered)
         return out
 
     @staticmethod

@@ -53,7 +53,7 @@ from petabatch.kernels.cpu.program.units import GAIN as RATE
 from petabatch.kernels.cpu.program.views import DEPTH, doubles, floats, longs, unsigned
 from petabatch.kernels.cpu.rules import leaky
 from petabatch.kernels.cpu.sizes import WORD
-from petabatch.kernels.operations import UpdateLazily
+from petabatch.kernels.operations.updates import UpdateLazily
 from petabatch.kernels.rules import Cell
 
 _COST = 0.6
