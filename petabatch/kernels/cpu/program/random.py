@@ -138,7 +138,7 @@ def _normal(room: Any, low: Any, high: Any, n: int) -> tuple[float, int]:
 
 
 @operation(Noise)
-def _add_noise(op: Any, step: int) -> None:
+def add_noise(op: Any, step: int) -> None:
     """Add normal noise to each unit, from number `first` of the stream on."""
     out, room, deviation = op.out, op.words, op.deviation
     low, high = stream_key(op.pool, step)
@@ -151,7 +151,7 @@ def _add_noise(op: Any, step: int) -> None:
 
 
 @operation(Drop)
-def _drop(op: Any, step: int) -> None:
+def drop(op: Any, step: int) -> None:
     """Set random units to 0, by the numbers of the stream from `first` on."""
     out, room, probability, first = op.out, op.words, op.probability, op.first
     low, high = stream_key(op.pool, step)
@@ -163,7 +163,7 @@ def _drop(op: Any, step: int) -> None:
 
 
 @operation(Shots)
-def _add_shots(op: Any, step: int) -> None:
+def add_shots(op: Any, step: int) -> None:
     """Add shot noise to the input of a channel of three: uniform up to `size`, with a probability."""
     out, hits, sizes, channel, size, chance = op.out, op.words, op.more, op.channel, op.size, op.probability
     low, high = stream_key(op.pool, step)

@@ -37,11 +37,11 @@ _follow, _step_size = _compiled(timescale.follow), _compiled(steps.step_size)
 def _rescale_all(op: Any) -> None:
     for begin in range(0, op.out.size, op.together):
         part = op.out[begin : begin + op.together]
-        _rescale(part, op.method, op.low, op.high, op.mean, op.deviation)
+        rescale(part, op.method, op.low, op.high, op.mean, op.deviation)
 
 
 @njit(nogil=True, error_model="numpy")
-def _rescale(x: Any, method: int, low: float, high: float, mean: float, deviation: float) -> None:
+def rescale(x: Any, method: int, low: float, high: float, mean: float, deviation: float) -> None:
     """Normalise in place what is normalised together; see `layers/rescale.py`."""
     n, flat, least, most = x.size, False, x[0], x[0]
     if method in (RANGE, STANDARD):
