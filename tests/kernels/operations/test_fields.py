@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -18,6 +18,8 @@ from petabatch.kernels.operations.fields import (
     Buffers,
     Doubles,
     Floats,
+    Key,
+    Longs,
     Numbers,
     Source,
     Sources,
@@ -65,6 +67,7 @@ class Every(Operation):
     border: Border
     numbers: Numbers
     weights: Floats = field(default="", kw_only=True)
+    mine = Key(Longs, "own/{0.name}", only="whole")
 
     @property
     def scratch(self) -> Doubles:
@@ -85,7 +88,7 @@ def every(border: Border = "mirror", **keys: Any) -> Every:
 def test_every_field_of_a_known_type_has_its_own_place_and_others_have_none() -> None:
     fields = {one.name: one for one in fields_of(Every)}
     numbers = {"size", "whole", "factor", "shape", "border", "numbers"}
-    assert set(fields) == {"out", "inputs", "source", "weights", "scratch"} | numbers
+    assert set(fields) == {"out", "inputs", "source", "weights", "scratch", "mine"} | numbers
     taken = [n for one in fields.values() for n in range(one.column, one.column + one.kind.columns)]
     assert sorted(taken) == list(range(HEADER - 1, HEADER - 1 + len(taken)))
     assert fields["out"].column == HEADER - 1
@@ -111,6 +114,15 @@ def test_a_record_has_what_its_fields_say() -> None:
     assert numbers[place["factor"].number] == 0.5
     assert numbers[place["numbers"].number :] == [8.0, 9.0]
     assert encoded(every(weights="w"), to)[0][place["weights"].column] == to.array("w")
+
+
+def test_an_array_whose_key_follows_from_other_fields_is_there_where_it_is_wanted() -> None:
+    to, (place,) = Numbered(), (one for one in fields_of(Every) if one.name == "mine")
+    one = every()
+    assert one.mine == "own/me"
+    assert encoded(one, to)[0][place.column] == to.array("own/me")
+    assert replace(one, name="you").mine == "own/you"
+    assert encoded(replace(one, whole=False), to)[0][place.column] == 0
 
 
 @pytest.mark.parametrize(
