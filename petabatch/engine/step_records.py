@@ -15,7 +15,10 @@ import numpy as np
 
 from petabatch.clock import firing
 from petabatch.engine.recorder import Events, Recorder
-from petabatch.network.operations import Copy, LazyUpdate, Source, Update, When
+from petabatch.kernels.operations.base import When
+from petabatch.kernels.operations.fields import Source
+from petabatch.kernels.operations.transport import Copy
+from petabatch.network.operations import LazyUpdate, Update
 from petabatch.network.plan import Plan
 from petabatch.network.recordings import Recording
 from petabatch.variable import Array

@@ -6,20 +6,13 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
+from petabatch.geometry import Patches
+from petabatch.kernels.operations.base import ALWAYS, Operation, When
+from petabatch.kernels.operations.fields import Source
+from petabatch.kernels.operations.patches import Carry, Pool, Project, Spread, Synthesize
+from petabatch.kernels.operations.synapses import Scatter
+from petabatch.kernels.operations.transport import Compare, Crop, Exchange, Extend, Join
 from petabatch.network.graph import Edge, Graph
-from petabatch.network.operations import (
-    ALWAYS,
-    Carry,
-    Compare,
-    Crop,
-    Exchange,
-    Extend,
-    Join,
-    Operation,
-    Scatter,
-    Source,
-    When,
-)
 from petabatch.network.shares import ALL
 from petabatch.network.tiles import with_overlap
 from petabatch.spec.compiled import NotSuitable
@@ -142,7 +135,8 @@ class Arrivals:
                 out = f"scratch/{edge.name}"
                 self.scratch[out] = size
             positions, active = edge.wiring.synapses.positions, active_units(c.pre)
-            scatter = Scatter(out, seen, edge.name, positions, active, when=when)
+            delayed = f"connections/{edge.name}/delays" in self.graph.variables
+            scatter = Scatter(out, seen, edge.name, positions, active, delayed=delayed, when=when)
             return Source(out, 0, edge.factor, edge.buffer), [scatter]
         if c.operation in ("largest", "background"):
             out, features = f"scratch/{edge.name}", shapes[0][2]
@@ -153,15 +147,9 @@ class Arrivals:
         link = edge.wiring.link
         if c.operation == "other" or link is None:
             raise NotSuitable(f"{place}: a connection of type {c.type} has no operation")
-        p, weights, method, factor = link.patches, "", "sum", 1.0
-        if c.operation.startswith("pool"):
-            method = "max" if c.operation == "pool_max" else "sum"
-            border = -math.inf if method == "max" and border == "zero" else border
-            reach = p.y.size * p.x.size
-            if c.operation == "pool_average":
-                factor = p.y.stride * p.x.stride / reach if link.scatter else 1 / reach
-        else:
-            weights = self.graph.patches_of(edge.wiring.weights)
+        p, pools = link.patches, c.operation.startswith("pool")
+        if pools and c.operation == "pool_max" and border == "zero":
+            border = -math.inf
         if link.scatter:
             rows, columns = (p.y.margin,) * 2, (p.x.margin,) * 2
         else:
@@ -169,8 +157,12 @@ class Arrivals:
         seen, operations = self._pad(edge, seen, shapes[0], rows, columns, border, tiled, when)
         out = f"scratch/{edge.name}"
         self.scratch[out] = size
+        if pools:
+            carry = _pooled(out, seen, p, c.operation, link.scatter, when)
+        else:
+            kind = Synthesize if link.scatter else Project
+            carry = kind(out, seen, p, weights=self.graph.patches_of(edge.wiring.weights), when=when)
         if tiled and link.scatter and (p.y.before or p.y.after):
-            carry = Carry(out, seen, weights, p, link.scatter, method, factor, when=when)
             operations += self._beyond(carry)
             return Source(out, 0, edge.factor, edge.buffer), operations
         arrived = out
@@ -178,7 +170,7 @@ class Arrivals:
             # Units beyond the edge have patches of their own, which deliver nothing this way.
             arrived = f"scratch/{edge.name} and beyond"
             self.scratch[arrived] = p.positions * p.features
-        operations.append(Carry(arrived, seen, weights, p, link.scatter, method, factor, when=when))
+        operations.append(replace(carry, out=arrived))
         if arrived != out:
             start = (p.y.margin, p.x.margin)
             operations.append(Crop(out, Source(arrived), shapes[1], start, p.x.units, when=when))
@@ -236,3 +228,11 @@ class Arrivals:
             row = (nx + sum(columns)) * nf
             padding.append(Exchange(out, Source(out), ny, *rows, row, adds=False, when=when))
         return Source(out), padding
+
+
+def _pooled(out: str, seen: Source, p: Patches, operation: str, scatter: bool, when: When) -> Carry:
+    """Return the operation that pools a layer, or spreads it."""
+    reach, factor = p.y.size * p.x.size, 1.0
+    if operation == "pool_average":
+        factor = p.y.stride * p.x.stride / reach if scatter else 1 / reach
+    return (Spread if scatter else Pool)(out, seen, p, operation == "pool_max", factor, when=when)

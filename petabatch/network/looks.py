@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from petabatch.kernels.operations.fields import Source
+from petabatch.kernels.operations.look import Look
 from petabatch.network.graph import Graph
-from petabatch.network.operations.look import Look
 from petabatch.network.until import GAP, certificate
 from petabatch.spec.compiled import NotSuitable
 
@@ -30,4 +31,16 @@ def find_look(graph: Graph) -> Look | None:
     if not abs(edge.factor) == 1 == edge.connection.strength:
         return None
     weights = graph.patches_of(edge.wiring.weights)
-    return Look(GAP, lasso, weights, patches, until.gap, until.every, network.run.display)
+    return Look(
+        GAP,
+        image=Source(f"layers/{lasso.image}/A"),
+        reconstruction=Source(f"layers/{lasso.reconstruction}/A"),
+        code=Source(f"layers/{lasso.code}/A"),
+        coefficient=lasso.coefficient,
+        signed=lasso.signed,
+        weights=weights,
+        patches=patches,
+        target=until.gap,
+        every=until.every,
+        display=network.run.display,
+    )

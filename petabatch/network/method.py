@@ -25,12 +25,13 @@ from typing import Literal
 from petabatch.errors import Problem, ResourceError
 from petabatch.kernels.cuda import source
 from petabatch.kernels.cuda.device import Limits
+from petabatch.kernels.operations.base import Operation
 from petabatch.kernels.rules import RULES
 from petabatch.network.gpu_rows import ways
 from petabatch.network.graph import Graph
 from petabatch.network.lazy_codes import lazy_codes
 from petabatch.network.loop import Loop, find_loop
-from petabatch.network.operations import Operation, Program
+from petabatch.network.operations import Program
 from petabatch.network.program import find_program
 from petabatch.network.readers import measured_layers
 from petabatch.network.stages import row_tiles, side_by_side

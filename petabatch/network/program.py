@@ -12,27 +12,16 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
+from petabatch.kernels.operations.base import ALWAYS, Operation, When
+from petabatch.kernels.operations.fields import Source
+from petabatch.kernels.operations.patches import Carry
+from petabatch.kernels.operations.synapses import List
+from petabatch.kernels.operations.transport import Copy, Fill, FillDouble, Join
 from petabatch.network.arrivals import Arrivals, active_units, with_margin
 from petabatch.network.graph import Edge, Graph
 from petabatch.network.lazy_codes import MOST_ACTIVE, NAME, lazy_edges
 from petabatch.network.looks import find_look
-from petabatch.network.operations import (
-    ALWAYS,
-    Call,
-    Carry,
-    Control,
-    Copy,
-    Drive,
-    Fill,
-    Join,
-    LazyUpdate,
-    List,
-    Operation,
-    Program,
-    Source,
-    Update,
-    When,
-)
+from petabatch.network.operations import Call, Control, Drive, LazyUpdate, Program, Update
 from petabatch.network.readers import windows
 from petabatch.spec.compiled import CompiledRule, NotSuitable, Term
 from petabatch.spec.parts import Layer
@@ -192,7 +181,8 @@ class _Maker:
         if layer.reset_to is None:
             for variable in variables.values():
                 key = f"layers/{name}/{variable.name}"
-                yield Fill(key, variable.initial, variable.dtype == "float64", when=at)
+                fill = FillDouble if variable.dtype == "float64" else Fill
+                yield fill(key, variable.initial, when=at)
         elif "V" in variables:
             lookback = self.graph.reset_lookback(layer.reset_to, name)
             potential = f"layers/{layer.reset_to}/V"
@@ -207,7 +197,7 @@ class _Maker:
         else:
             raise NotSuitable("it has no potential to be reset")
         if drives:
-            yield Fill(f"{NAME}/{name}/decay", 0.0, True, when=at)
+            yield FillDouble(f"{NAME}/{name}/decay", 0.0, when=at)
         rule = self.rules[name]
         if rule.rests:
             yield Copy(f"layers/{name}/{rule.previous}", Source(f"layers/{name}/{rule.potential}"), when=at)

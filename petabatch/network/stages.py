@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from petabatch.kernels.cpu.sizes import tiling
+from petabatch.kernels.operations.base import Operation
+from petabatch.kernels.operations.patches import Carry
 from petabatch.network.graph import Graph
-from petabatch.network.operations import Carry, LazyUpdate, Operation, Program
+from petabatch.network.operations import LazyUpdate, Program
 
 _WORTH = 500_000
 """Multiply-adds of an operation, some ten microseconds, for which threads are worth their waiting."""

@@ -8,8 +8,10 @@ from __future__ import annotations
 import math
 
 from petabatch.kernels.cpu.sizes import ABREAST, AHEAD, steps_kept
+from petabatch.kernels.operations.patches import Carry
+from petabatch.kernels.operations.synapses import Scatter
 from petabatch.network.graph import Graph
-from petabatch.network.operations import Carry, Program, Scatter
+from petabatch.network.operations import Program
 from petabatch.spec.compiled import NotSuitable
 from petabatch.weight_mode import over_slices
 

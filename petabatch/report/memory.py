@@ -13,11 +13,12 @@ import numpy as np
 from petabatch.engine.image_sizes import nbytes_of_source, nbytes_while_read, queues
 from petabatch.engine.step_records import StepRecords
 from petabatch.errors import ResourceError
+from petabatch.kernels.operations.transport import Join
 from petabatch.learning.hebbian import Hebbian
 from petabatch.network.build import with_numbers
 from petabatch.network.capacity import LANE
 from petabatch.network.evaluation import held_out
-from petabatch.network.operations import Join, LazyUpdate
+from petabatch.network.operations import LazyUpdate
 from petabatch.network.plan import Plan, schedule
 from petabatch.parallel.comm import Comm
 from petabatch.parallel.host_memory import address_limit, host_limit, used

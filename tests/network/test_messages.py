@@ -10,10 +10,11 @@ import pytest
 from petabatch.connections import Clone, Conv, Identity, Sparse
 from petabatch.engine.lone_part import LonePart
 from petabatch.errors import ParamsError
+from petabatch.kernels.operations.transport import Exchange
 from petabatch.layers import FISTA, LCA, Linear
 from petabatch.network.build import build
 from petabatch.network.messages import Message, Messages, messages
-from petabatch.network.operations import Exchange, Program
+from petabatch.network.operations import Program
 from petabatch.network.plan import Plan, schedule
 from petabatch.parallel.comm import Serial
 from petabatch.spec.network import Network

@@ -33,19 +33,18 @@ from petabatch.kernels.cpu.program.draws import draw_each
 from petabatch.kernels.cpu.program.lazy.step import materialise
 from petabatch.kernels.cpu.program.loop import advance, advance_each
 from petabatch.kernels.cpu.program.operations import OPERATIONS
+from petabatch.kernels.cpu.program.records import name_of
 from petabatch.kernels.cpu.program.synapses import list_before
-from petabatch.kernels.cpu.program.table import Op
 from petabatch.kernels.cpu.program.whole import norm
 from petabatch.kernels.cpu.target import LEVELS, target
+from petabatch.kernels.operations.base import Operation
+from petabatch.kernels.operations.look import Look
+from petabatch.kernels.operations.patches import Synthesize
+from petabatch.kernels.operations.updates import UpdateLazily, UpdateUnits
 
 OWN = "--own"
-_HEAVY = (Op.LAZY, Op.LOOK, Op.SYNTHESIZE, Op.UPDATE)
+_HEAVY = (UpdateLazily, Look, Synthesize, UpdateUnits)
 """Operations that take longest to compile, the longest first."""
-
-
-def name_of(op: Op, together: bool = False) -> str:
-    """Return the name of an operation among the kernels."""
-    return f"{op.name} together" if together else op.name
 
 
 @cache
@@ -110,8 +109,8 @@ def _lasso(real: Any) -> Mapping[str, tuple[Any, tuple[Any, ...]]]:
     }
 
 
-def _rank(op: Op) -> int:
-    return _HEAVY.index(op) if op in _HEAVY else len(_HEAVY)
+def _rank(one: type[Operation]) -> int:
+    return _HEAVY.index(one) if one in _HEAVY else len(_HEAVY)
 
 
 def missing(names: Collection[str]) -> list[str]:

@@ -7,13 +7,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from petabatch.kernels.cpu.sizes import AHEAD, steps_kept
+from petabatch.kernels.operations.synapses import SORTED
 
 NAMES = "starts", "targets", "delays", "weights"
 """The arrays of a connection that are sorted; `delays` only where there are any."""
-
-
-SORTED = "starts", "soon", "delays", "places", "weights"
-"""Those that `Incoming` has."""
 
 
 class Incoming:

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from petabatch.network.operations.base import Operation
-from petabatch.network.operations.look import Look
-from petabatch.network.operations.transport import Exchange, Join, List
+from petabatch.kernels.operations.base import Operation
+from petabatch.kernels.operations.look import Look
+from petabatch.kernels.operations.synapses import List
+from petabatch.kernels.operations.transport import Exchange, Join
 from petabatch.network.operations.updates import Call, LazyUpdate, Update
 
 

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from petabatch.geometry import Patches
+from petabatch.kernels.operations.base import Operation
+from petabatch.kernels.operations.fields import Source, Sources
+from petabatch.kernels.operations.transport import Join
 from petabatch.kernels.timescale import Growth
-from petabatch.network.operations.base import Operation, Source
-from petabatch.network.operations.transport import Join
 from petabatch.spec.compiled import CompiledRule, Term
 
 
@@ -17,16 +18,11 @@ class Update(Operation):
     """The rule of a layer on its summed sources."""
 
     rule: CompiledRule
-    sources: tuple[Source, ...]
+    sources: Sources
     layer: str
     """Its arrays are those of `layers/<layer>`."""
     sums: Join | None = field(default=None, kw_only=True)
     """The sums over tiles that are made within it."""
-
-    @property
-    def reads(self) -> Sequence[Source]:
-        """The arrays that it reads."""
-        return self.sources
 
     @property
     def writes(self) -> Sequence[str]:
@@ -79,7 +75,7 @@ class LazyUpdate(Update):
     @property
     def reads(self) -> Sequence[Source]:
         """The arrays that it reads."""
-        return (*self.sources, *(drive.source for drive in self.drives))
+        return (*super().reads, *(drive.source for drive in self.drives))
 
     @property
     def writes(self) -> Sequence[str]:

@@ -7,9 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from petabatch.kernels.cpu.program import table as t
 from petabatch.kernels.cpu.program.messages import exchange_rows, join_parts
+from petabatch.kernels.cpu.program.records import stored_in
 from petabatch.kernels.messages import PLACES
+from petabatch.kernels.operations.base import Operation
+from petabatch.kernels.operations.fields import Source, encoded
+from petabatch.kernels.operations.transport import Exchange, Join
 
 SLICES, BEFORE, ROWS, AFTER, LENGTH = 2, 1, 4, 2, 3
 STEP = 7
@@ -34,11 +37,24 @@ def link(*arrays: np.ndarray | None) -> np.ndarray:
 LINKS: list[np.ndarray] = []
 
 
-def row(**columns: int) -> np.ndarray:
-    found = np.zeros(t.COLUMNS, np.int64)
-    for name, value in columns.items():
-        found[getattr(t, name)] = value
-    return found
+class Numbered:
+    """Arrays by number: as they are called, and the last one for a link."""
+
+    def __init__(self, link: int) -> None:
+        self.link = link
+
+    def array(self, key: str) -> int:
+        return self.link if key.startswith("links/") else int(key)
+
+    def none(self, _: Any) -> Any:
+        raise NotImplementedError
+
+    geometry = summed = driven = none
+
+
+def record(one: Operation, link: int) -> Any:
+    """Return what compiled code reads of an operation."""
+    return stored_in(type(one))(np.array(encoded(one, Numbered(link))[0]))
 
 
 def random(*shape: int) -> np.ndarray:
@@ -61,8 +77,8 @@ def test_rows_are_sent_and_taken_where_there_are_tiles(adds: bool, above: bool, 
     own = link(*buffers)
     arrays = tables([wide, np.stack([own] * SLICES)], [1, 1])
     arrays[:, 2, 0] = own.ctypes.data
-    one = row(IN=1, A=2, B=BEFORE, C=ROWS, D=AFTER, E=LENGTH, F=int(adds))
-    exchange_rows(one, arrays, STEP)
+    one = Exchange("0", Source("1"), ROWS, BEFORE, AFTER, LENGTH, adds)
+    exchange_rows(record(one, 2), arrays, STEP)
     tile, expected = before[:, mine], before.copy()
     if adds:
         expected = tile.copy()
@@ -98,7 +114,7 @@ def test_parts_are_added_in_the_order_of_ranks_on_all_of_them(rank: int, packed:
     arrays = tables([mine, out, np.stack([own] * SLICES)], [3 if packed else 1, 1, 1])
     arrays[:, 3, 0] = own.ctypes.data
     arrays[:, 3, 1] = own.size
-    join_parts(row(IN=1, OUT=2, LOOKBACK=1, A=3, B=5), arrays, STEP)
+    join_parts(record(Join("2", Source("1", 1), 5), 3), arrays, STEP)
     assert np.all(out[:, :5] == np.float32(0.0))  # and not 1, which other orders give
     assert np.all(out[:, 5:] == -1)
 
@@ -111,7 +127,7 @@ def test_features_of_parts_are_put_side_by_side_in_the_order_of_ranks(rank: int)
     arrays = tables([parts[rank], out, np.stack([own := link(None, *parts)] * SLICES)], [1, 1, 1])
     arrays[:, 3, 0] = own.ctypes.data
     arrays[:, 3, 1] = own.size
-    join_parts(row(IN=1, OUT=2, A=3, B=positions * features, C=features), arrays, STEP)
+    join_parts(record(Join("2", Source("1"), positions * features, features), 3), arrays, STEP)
     expected = np.concatenate([one.reshape(SLICES, positions, features) for one in parts], axis=-1)
     np.testing.assert_array_equal(out[:, :-1].reshape(expected.shape), expected)
     assert np.all(out[:, -1] == -1)

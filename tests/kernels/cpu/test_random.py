@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import namedtuple
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -12,20 +15,23 @@ KEYS = [(1, 0, 1), (2**100 + 5, 3, 77), (0, 2**32 - 1, 2**32 - 1)]
 """Seed, slice and step."""
 
 
-def room() -> np.ndarray:
-    return np.zeros(WORDS + 4, np.uint64)
+def op(**fields: Any) -> Any:
+    """Return a record with these fields, and room for words."""
+    rooms = {name: np.zeros(WORDS + 4, np.uint64) for name in ("words", "more")}
+    return namedtuple("Op", [*fields, *rooms])(**fields, **rooms)
 
 
 @pytest.mark.parametrize("key", KEYS)
 def test_normal_numbers_with_the_tail_of_their_ziggurat(key: tuple[int, int, int]) -> None:
     seed, number, step = key
     out = np.zeros(200_001, np.float32)
-    add_noise(stream_pool(seed, "layers/x", number), step, 0.3, 0.7, 0, room(), out)
+    pool = stream_pool(seed, "layers/x", number)
+    add_noise(op(pool=pool, mean=0.3, deviation=0.7, first=0, out=out), step)
     drawn = stream(seed, "layers/x", number, step).standard_normal(out.size)
     assert abs(drawn).max() > 3.7  # the tail
     np.testing.assert_array_equal(out, (np.float32(0.3) + 0.7 * drawn).astype(np.float32))
     part = np.zeros(1000, np.float32)
-    add_noise(stream_pool(seed, "layers/x", number), step, 0.3, 0.7, 1234, room(), part)
+    add_noise(op(pool=pool, mean=0.3, deviation=0.7, first=1234, out=part), step)
     np.testing.assert_array_equal(part, out[1234:2234])
 
 
@@ -35,16 +41,16 @@ def test_uniform_numbers_from_any_place_of_a_stream(key: tuple[int, int, int], u
     seed, number, step = key
     pool = stream_pool(seed, "layers/x", number)
     dropped = np.ones(units, np.float32)
-    drop(pool, step, 0.4, 0, room(), dropped)
+    drop(op(pool=pool, probability=0.4, first=0, out=dropped), step)
     chances = stream(seed, "layers/x", number, step).random(units + 77)
     np.testing.assert_array_equal(dropped, chances[:units] >= 0.4)
     dropped[:] = 1
-    drop(pool, step, 0.4, 77, room(), dropped)
+    drop(op(pool=pool, probability=0.4, first=77, out=dropped), step)
     np.testing.assert_array_equal(dropped, chances[77:] >= 0.4)
     hits, sizes = stream(seed, "layers/x", number, step).random((2, 3, units))
     for channel in range(3):
         shots = np.zeros(units, np.float32)
-        add_shots(pool, step, 2.0, 0.3, channel, room(), room(), shots)
+        add_shots(op(pool=pool, size=2.0, probability=0.3, channel=channel, out=shots), step)
         np.testing.assert_array_equal(
             shots, (2.0 * sizes[channel] * (hits[channel] < 0.3)).astype(np.float32)
         )

@@ -13,14 +13,15 @@ from petabatch.engine.steppers.base import Rows
 from petabatch.engine.steppers.program.slice import ProgramSlice
 from petabatch.engine.steppers.program.tables import Tables
 from petabatch.engine.steppers.program.workspace import Workspace
-from petabatch.kernels.cpu.ahead import compile_missing, name_of
+from petabatch.kernels.cpu.ahead import compile_missing
 from petabatch.kernels.cpu.program import table as t
 from petabatch.kernels.cpu.program.abreast import begin_call, hand_over
 from petabatch.kernels.cpu.program.loop import advance, advance_each
-from petabatch.kernels.cpu.program.operations import address_of_operation
+from petabatch.kernels.cpu.program.records import LIST, SCATTER, address_of_operation, name_of
 from petabatch.kernels.cpu.program.synapses import list_before
 from petabatch.kernels.cpu.program.team import ALL, ITEM, TICKETS
 from petabatch.kernels.cpu.rows import raised_in
+from petabatch.kernels.operations.fields import HEADER
 from petabatch.spec.part_errors import calling
 
 _FEW = 10
@@ -46,7 +47,8 @@ class CompiledProgram:
 
     def __init__(self, tables: Tables) -> None:
         self.tables = tables
-        self.drives = np.array(tables.drives, np.int64).reshape(-1, t.DRIVES)
+        width = max(map(len, tables.drives), default=0)
+        self.drives = np.array(tables.drives, np.int64).reshape(len(tables.drives), width)
         self._sources = np.array(tables.sources, np.int64).reshape(-1, 3)
         self._advance = advance if tables.slices > 1 else advance_each
 
@@ -58,10 +60,13 @@ class CompiledProgram:
     @cached_property
     def rows(self) -> np.ndarray:
         """The rows of the program; operations that are not compiled yet are compiled."""
-        rows = np.array(self.tables.rows, np.int64).reshape(-1, t.COLUMNS)
+        given, made = self.tables.rows, self.tables.made
+        rows = np.zeros((len(given), max(map(len, given), default=HEADER)), np.int64)
+        for row, columns in zip(rows, given, strict=True):
+            row[: len(columns)] = columns
         several = rows[:, t.TOGETHER] > 0
-        alone = [(t.Op(code), False) for code in rows[:, t.CODE]]
-        together = [(t.Op(code), True) for code in rows[several, t.CODE]]
+        alone = [(type(one), False) for one in made]
+        together = [(type(one), True) for one, both in zip(made, several, strict=True) if both]
         compile_missing({name_of(*one) for one in (*alone, *together)} | self._others)
         rows[:, t.KERNEL] = [address_of_operation(*one) for one in alone]
         rows[several, t.TOGETHER] = [address_of_operation(*one) for one in together]
@@ -70,7 +75,7 @@ class CompiledProgram:
     @cached_property
     def _abreast(self) -> bool:
         """Whether synapses are summed up in several slices at once."""
-        return bool(np.any((self.rows[:, t.CODE] == t.Op.SCATTER) & (self.rows[:, t.TOGETHER] != 0)))
+        return bool(np.any((self.rows[:, t.CODE] == SCATTER) & (self.rows[:, t.TOGETHER] != 0)))
 
     @property
     def _others(self) -> set[str]:
@@ -175,5 +180,5 @@ class CompiledProgram:
 def _synapses_alone(rows: np.ndarray) -> np.ndarray:
     """Return rows in which synapses are summed up slice by slice."""
     found = rows.copy()
-    found[np.isin(found[:, t.CODE], (t.Op.SCATTER, t.Op.LIST)), t.TOGETHER] = 0
+    found[np.isin(found[:, t.CODE], (SCATTER, LIST)), t.TOGETHER] = 0
     return found

@@ -7,9 +7,10 @@ import numpy as np
 from petabatch.engine.steppers.program.compiled import CompiledProgram
 from petabatch.engine.steppers.program.slice import ProgramSlice
 from petabatch.engine.steppers.program.workspace import Workspace
-from petabatch.kernels.cpu.program import table as t
 from petabatch.kernels.cpu.program.lazy import layout
 from petabatch.kernels.cpu.program.lazy.step import materialise
+from petabatch.kernels.operations.fields import fields_of
+from petabatch.kernels.operations.updates import UpdateLazily
 
 
 class LazyCodes:
@@ -31,8 +32,9 @@ class LazyCodes:
     def warm_up(self, space: Workspace) -> None:
         """Compile what writes the potentials."""
         if self.tables.lazy_rows:
-            nothing = np.zeros(t.COLUMNS, np.int64)
-            nothing[t.FEATURES] = 1
+            (features,) = (one for one in fields_of(UpdateLazily) if one.name == "features")
+            nothing = np.zeros(self._program.rows.shape[1], np.int64)
+            nothing[features.column] = 1
             materialise(nothing, self._program.drives, space.arrays[0], space.shapes)
 
     def start(self) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from petabatch.engine.features import Features
 from petabatch.engine.steppers.program.compiled import Section
 from petabatch.engine.steppers.program.workspace import Workspace
-from petabatch.network.operations import Exchange, Join
+from petabatch.kernels.operations.transport import Exchange, Join
 from petabatch.parallel.comm import Comm, Messages
 from petabatch.parallel.neighbours import next_to
 

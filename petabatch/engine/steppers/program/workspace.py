@@ -10,9 +10,7 @@ import numpy as np
 
 from petabatch.engine.step_records import ActiveUnits
 from petabatch.engine.steppers.program.tables import Tables
-from petabatch.engine.steppers.program.tables.transport import incoming
-from petabatch.engine.steppers.program.tables.weights import Weights
-from petabatch.engine.steppers.program.tables.writer import GEOMETRY, NOTHING, WORDS
+from petabatch.engine.steppers.program.tables.writer import GEOMETRY, NOTHING
 from petabatch.geometry import Patches
 from petabatch.kernels.cpu import layout
 from petabatch.kernels.cpu.gradient import dictionary_gradient, gradient_scratch
@@ -21,7 +19,10 @@ from petabatch.kernels.cpu.layout import DRIVE_BLOCK, PANEL, Scratch, Shape
 from petabatch.kernels.cpu.program import random
 from petabatch.kernels.cpu.program import table as t
 from petabatch.kernels.cpu.program.lazy import layout as lazy_layout
-from petabatch.network.operations import Carry
+from petabatch.kernels.operations.patches import Project
+from petabatch.kernels.operations.synapses import incoming
+from petabatch.kernels.operations.updates import WORDS
+from petabatch.kernels.operations.weights import Weights
 from petabatch.spec.synapses import Synapses
 from petabatch.variable import Array
 
@@ -202,5 +203,5 @@ def thread_workspace(tables: Tables) -> Workspace:
 
 
 def _slack(tables: Tables, key: str) -> int:
-    drives = [o for o in tables.program.operations if isinstance(o, Carry) and o.out == key and not o.scatter]
+    drives = [o for o in tables.program.operations if isinstance(o, Project) and o.out == key]
     return max((DRIVE_BLOCK * o.patches.features for o in drives), default=0)

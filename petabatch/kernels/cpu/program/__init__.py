@@ -2,8 +2,9 @@
 
 **Operations** are of two kinds. What a connection with patches delivers arrives in scratch: pad, project,
 synthesize, pool, scatter. The update of a layer sums what arrived and one-to-one inputs, chunk by chunk in
-the first cache, and applies its rule. Schedules and resets are columns of the table, delays are places in
-the history. `table.py` is the format, `loop.py` the loop, `transport.py` and `units.py` the two kinds.
+the first cache, and applies its rule. They are declared in `kernels/operations/`; kernels read their fields
+by name (`records.py`). Schedules and resets are columns of the table, delays are places in the history.
+`table.py` is the format, `loop.py` the loop, `transport.py` and `units.py` the two kinds.
 
 **Lazily evaluated codes** compute only units that could cross their threshold; see `lazy/`. They pass on
 which units are active, so that reconstructions need not look for them.
@@ -20,7 +21,7 @@ feeds them, are made side by side. Of drives, reconstructions, pooling and lazil
 takes a tile of rows, whose height follows from the layer's shape alone; of updates some thousand units.
 
 **Plug-ins.** A row function is one operation, whatever it is called with: its arguments are a table of
-addresses, its address a column (`row.py`). A layer without one is interpreted between two compiled
+addresses, its address a field (`row.py`). A layer without one is interpreted between two compiled
 sections, which sum its input (`engine/steppers/program/interpreted.py`).
 
 **Random numbers** are those of `random.stream`, computed in the kernel (`random.py`, `draws.py`). **Norms**

@@ -18,30 +18,15 @@ import numpy as np
 from numba import carray
 
 from petabatch.kernels.cpu.jit import njit
-from petabatch.kernels.cpu.program.table import (
-    CODE,
-    FLOATS,
-    HISTORY,
-    KEPT,
-    LISTS,
-    LOOKBACK,
-    OUT,
-    PARTS,
-    SPARE,
-    TALLIES,
-    TOGETHER,
-    A,
-    B,
-    H,
-    Op,
-)
+from petabatch.kernels.cpu.program.records import SCATTER, operation, scatter_in
+from petabatch.kernels.cpu.program.table import CODE, TOGETHER
 from petabatch.kernels.cpu.program.views import DEPTH, PLACE, SIZE, floats, ints, longs, pointer
 from petabatch.kernels.cpu.rules import ZERO
 from petabatch.kernels.cpu.simd import operations, pair_operations
 from petabatch.kernels.cpu.sizes import ABREAST, AHEAD
 from petabatch.kernels.cpu.transpose import SIDE, columns_to_rows, rows_to_columns
+from petabatch.kernels.operations.synapses import Scatter
 
-_SCATTER = int(Op.SCATTER)
 _BEGAN, _MADE = range(2)
 """Of a call: the step before it, and the last one made."""
 _VECTORS = operations(ABREAST)
@@ -51,22 +36,22 @@ assert AHEAD == 4  # `_sum_up` has a register for each
 assert SIDE == 8  # the length of `_addresses`
 
 
-@njit(nogil=True, error_model="numpy")
-def scatter_together(row: Any, arrays: Any, step: int) -> None:
-    """Make a SCATTER of all slices, between `begin_call` and `hand_over`."""
-    one, clock = arrays[0], longs(arrays[0], row[SPARE])
-    starts, soon = longs(one, row[LISTS]), longs(one, row[PARTS])
-    delays, places, weights = ints(one, row[KEPT]), ints(one, row[TALLIES]), floats(one, row[FLOATS], 0)
-    size, pre, (pitch, ring) = one[row[OUT], SIZE], longs(one, row[B]).size - 1, _ring(row, one)
-    post, now, ahead = size // row[A], step % ring, (step - clock[_BEGAN] - 1) % AHEAD
+@operation(Scatter, together=True)
+def _scatter_together(op: Any, arrays: Any, step: int) -> None:
+    """Add up the synapses of all slices, between `begin_call` and `hand_over`."""
+    one, clock = arrays[0], longs(arrays[0], op.call)
+    starts, soon = longs(one, op.post_starts), longs(one, op.soon)
+    delays, places, weights = ints(one, op.post_delays), ints(one, op.places), floats(one, op.post_weights, 0)
+    size, pre, (pitch, ring) = one[op.out, SIZE], longs(one, op.starts).size - 1, _ring(op, one)
+    post, now, ahead = size // op.positions, step % ring, (step - clock[_BEGAN] - 1) % AHEAD
     clock[_MADE] = step
     for first in range(0, arrays.shape[0], ABREAST):
         slices = arrays[first : first + ABREAST]
-        sent, sums = _room(row, arrays, first)
-        _keep(row, slices, sent, step)
+        sent, sums = _room(op, arrays, first)
+        _keep(op, slices, sent, step)
         if ahead == 0:
-            _sum_up(row, slices, sent, sums, step, AHEAD - 1)
-        for position in range(row[A]):
+            _sum_up(op, slices, sent, sums, step, AHEAD - 1)
+        for position in range(op.positions):
             origin = position * pre * pitch + now
             for unit in range(post):
                 begin, end = np.uint64(soon[unit]), np.uint64(starts[unit + 1])
@@ -80,50 +65,52 @@ def scatter_together(row: Any, arrays: Any, step: int) -> None:
                         there += ring
                     total = _add(total, _scaled(weights, np.int64(k), _load(sent, there * ABREAST)))
                 _store(sums, at, total)
-        _deliver(row, slices, sums, step, ahead)
+        _deliver(op, slices, sums, step, ahead)
 
 
 @njit(nogil=True, error_model="numpy")
 def begin_call(rows: Any, arrays: Any, step: int) -> None:
     """Begin a call of the loop after a step: nothing has been sent in it, or in the steps just before."""
     for row in rows:
-        if row[CODE] != _SCATTER or row[TOGETHER] == 0:
+        if row[CODE] != SCATTER or row[TOGETHER] == 0:
             continue
-        longs(arrays[0], row[SPARE])[:] = step
-        _clear(row, arrays, step + 2 - AHEAD)
+        op = scatter_in(row)
+        longs(arrays[0], op.call)[:] = step
+        _clear(op, arrays, step + 2 - AHEAD)
 
 
 @njit(nogil=True, error_model="numpy")
 def hand_over(rows: Any, arrays: Any) -> None:
     """End a call: add what it has sent, and has not arrived, to what is pending of each slice."""
     for row in rows:
-        if row[CODE] != _SCATTER or row[TOGETHER] == 0:
+        if row[CODE] != SCATTER or row[TOGETHER] == 0:
             continue
-        last, longest = longs(arrays[0], row[SPARE])[_MADE], arrays[0, row[OUT], DEPTH] - 1
-        _clear(row, arrays, last + 1)
+        op = scatter_in(row)
+        last, longest = longs(arrays[0], op.call)[_MADE], arrays[0, op.out, DEPTH] - 1
+        _clear(op, arrays, last + 1)
         for first in range(0, arrays.shape[0], ABREAST):
             slices = arrays[first : first + ABREAST]
-            sent, sums = _room(row, arrays, first)
+            sent, sums = _room(op, arrays, first)
             for step in range(last + 1, last + 1 + longest, AHEAD):
-                _sum_up(row, slices, sent, sums, step, step - last)
+                _sum_up(op, slices, sent, sums, step, step - last)
                 for ahead in range(min(AHEAD, last + 1 + longest - step)):
-                    _deliver(row, slices, sums, step + ahead, ahead)
+                    _deliver(op, slices, sums, step + ahead, ahead)
 
 
 @njit(nogil=True, error_model="numpy")
-def _sum_up(row: Any, slices: Any, sent: Any, sums: Any, step: int, least: int) -> None:
+def _sum_up(op: Any, slices: Any, sent: Any, sums: Any, step: int, least: int) -> None:
     """Sum up what arrives in `AHEAD` steps from this one on through synapses late by `least` steps or more.
 
     The activities of steps before the call, and of those that are not made yet, must be 0.
     """
-    one, since = slices[0], step - longs(slices[0], row[SPARE])[_BEGAN]
-    starts, delays = longs(one, row[LISTS]), ints(one, row[KEPT])
-    places, weights = ints(one, row[TALLIES]), floats(one, row[FLOATS], 0)
-    size, pre, (pitch, ring) = one[row[OUT], SIZE], longs(one, row[B]).size - 1, _ring(row, one)
-    post, now, longest = size // row[A], step % ring, one[row[OUT], DEPTH] - 1
+    one, since = slices[0], step - longs(slices[0], op.call)[_BEGAN]
+    starts, delays = longs(one, op.post_starts), ints(one, op.post_delays)
+    places, weights = ints(one, op.places), floats(one, op.post_weights, 0)
+    size, pre, (pitch, ring) = one[op.out, SIZE], longs(one, op.starts).size - 1, _ring(op, one)
+    post, now, longest = size // op.positions, step % ring, one[op.out, DEPTH] - 1
     for ahead in range(AHEAD):
         if since + ahead <= longest:
-            _fetch(row, slices, sums, step + ahead, ahead)
+            _fetch(op, slices, sums, step + ahead, ahead)
         else:
             sums[ahead * size * ABREAST : (ahead + 1) * size * ABREAST] = ZERO
     row_of_sums = size * ABREAST
@@ -166,22 +153,22 @@ def _later(delays: Any, begin: int, end: int, limit: int) -> int:
 
 
 @njit(nogil=True, error_model="numpy")
-def _keep(row: Any, slices: Any, sent: Any, step: int) -> None:
+def _keep(op: Any, slices: Any, sent: Any, step: int) -> None:
     """Keep the activities that are sent in a step."""
-    pitch, ring = _ring(row, slices[0])
-    now, seen = step % ring, step - row[LOOKBACK]
-    _gather(slices, row[H], seen, sent, now * ABREAST, pitch * ABREAST)
+    pitch, ring = _ring(op, slices[0])
+    now, seen = step % ring, step - op.source[1]
+    _gather(slices, op.source[0], seen, sent, now * ABREAST, pitch * ABREAST)
     if now < AHEAD - 1:
-        _gather(slices, row[H], seen, sent, (now + ring) * ABREAST, pitch * ABREAST)
+        _gather(slices, op.source[0], seen, sent, (now + ring) * ABREAST, pitch * ABREAST)
 
 
 @njit(nogil=True, error_model="numpy")
-def _clear(row: Any, arrays: Any, step: int) -> None:
+def _clear(op: Any, arrays: Any, step: int) -> None:
     """Let nothing be sent in `AHEAD` - 1 steps from this one on."""
     one = arrays[0]
-    units, (pitch, ring) = one[row[H], SIZE], _ring(row, one)
+    units, (pitch, ring) = one[op.source[0], SIZE], _ring(op, one)
     for first in range(0, arrays.shape[0], ABREAST):
-        sent, _ = _room(row, arrays, first)
+        sent, _ = _room(op, arrays, first)
         for unit in range(units):
             for n in range(step, step + AHEAD - 1):
                 at = (unit * pitch + n % ring) * ABREAST
@@ -191,9 +178,9 @@ def _clear(row: Any, arrays: Any, step: int) -> None:
 
 
 @njit(nogil=True, error_model="numpy")
-def _deliver(row: Any, slices: Any, sums: Any, step: int, ahead: int) -> None:
+def _deliver(op: Any, slices: Any, sums: Any, step: int, ahead: int) -> None:
     """Write what arrives in a step from the sums of all slices to what is pending of each."""
-    number, one = row[OUT], slices[0]
+    number, one = op.out, slices[0]
     size, later = one[number, SIZE], _place(one, number, step)
     begin, whole, squares = ahead * size * ABREAST, size // SIDE * SIDE, slices.shape[0] // SIDE * SIDE
     for w in range(0, squares, SIDE):
@@ -210,9 +197,9 @@ def _deliver(row: Any, slices: Any, sums: Any, step: int, ahead: int) -> None:
 
 
 @njit(nogil=True, error_model="numpy")
-def _fetch(row: Any, slices: Any, sums: Any, step: int, ahead: int) -> None:
+def _fetch(op: Any, slices: Any, sums: Any, step: int, ahead: int) -> None:
     """Begin the sums of a step, of all slices, with what is pending of each."""
-    _gather(slices, row[OUT], step, sums, ahead * slices[0, row[OUT], SIZE] * ABREAST, ABREAST)
+    _gather(slices, op.out, step, sums, ahead * slices[0, op.out, SIZE] * ABREAST, ABREAST)
 
 
 @njit(nogil=True, error_model="numpy")
@@ -251,20 +238,20 @@ def _addresses(slices: Any, number: int, later: int) -> Any:
 
 
 @njit(nogil=True, error_model="numpy")
-def _ring(row: Any, one: Any) -> Any:
+def _ring(op: Any, one: Any) -> Any:
     """Return the pitch and the length of a unit's ring buffer, in steps: the first few are there twice."""
-    pitch = (one[row[OUT], DEPTH] + 2 * AHEAD - 2) | 1  # `steps_kept` of the longest delay
+    pitch = (one[op.out, DEPTH] + 2 * AHEAD - 2) | 1  # `steps_kept` of the longest delay
     return pitch, pitch - AHEAD + 1
 
 
 @njit(nogil=True, error_model="numpy")
-def _room(row: Any, arrays: Any, first: int) -> Any:
+def _room(op: Any, arrays: Any, first: int) -> Any:
     """Return what slices have sent, `[unit, step, slice]`, and their sums, `[AHEAD, unit, slice]`.
 
     They have the room of these slices, that of one after that of the other, from the next cache line on.
     """
-    begin, size = arrays[first, row[HISTORY], PLACE], ABREAST * arrays[first, row[HISTORY], SIZE]
+    begin, size = arrays[first, op.sent, PLACE], ABREAST * arrays[first, op.sent, SIZE]
     line = 4 * ABREAST
     room = carray(pointer((begin + line - 1) // line * line), (size - ABREAST,), np.float32)
-    middle = ABREAST * arrays[first, row[H], SIZE] * _ring(row, arrays[first])[0]
+    middle = ABREAST * arrays[first, op.source[0], SIZE] * _ring(op, arrays[first])[0]
     return room[:middle], room[middle:]

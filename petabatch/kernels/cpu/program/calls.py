@@ -16,17 +16,18 @@ import numpy as np
 from numba import carray
 
 from petabatch.kernels.cpu.jit import njit
-from petabatch.kernels.cpu.program.table import COLUMNS, DRIVES, IN, LOOKBACK, NUMBERS, OUT, SHAPES
-from petabatch.kernels.cpu.program.views import floats, pointer
+from petabatch.kernels.cpu.program.table import NUMBERS, SHAPES
+from petabatch.kernels.cpu.program.views import pointer
 
 (
     ROWS, CONSTANTS, SOURCES, FACTORS, DRIVEN, ARRAYS, GEOMETRIES, ROOM_FOR_PLACES, ROOM,
     OPERATIONS, SUMMED, DRIVING, HELD, SHAPED, SLICES, PLACES, FLOATS,
-    NUMBER, SLICE, STEP, FRESH, BEGIN, END,
-) = range(23)  # fmt: skip
+    WIDTH, DRIVE_WIDTH, NUMBER, SLICE, STEP, FRESH, BEGIN, END,
+) = range(25)  # fmt: skip
 """Places of a frame: addresses of the tables of `table.py` and of scratch for all slices; how many there are
-of each; the operation, the slice, the step, whether an image is new in it, and the parts that are made."""
-FRAME = 23
+of each, and how wide rows and drives are; the operation, the slice, the step, whether an image is new in it,
+and the parts that are made."""
+FRAME = 25
 
 
 class Call(NamedTuple):
@@ -62,11 +63,11 @@ def call_of(frame: Any) -> Call:
     at = carray(pointer(frame), (FRAME,), np.int64)
     n, w = at[NUMBER], at[SLICE]
     return Call(
-        carray(pointer(at[ROWS] + 8 * COLUMNS * n), (COLUMNS,), np.int64),
+        carray(pointer(at[ROWS] + 8 * at[WIDTH] * n), (at[WIDTH],), np.int64),
         carray(pointer(at[CONSTANTS] + 8 * NUMBERS * (w * at[OPERATIONS] + n)), (NUMBERS,), np.float64),
         carray(pointer(at[SOURCES]), (at[SUMMED], 3), np.int64),
         carray(pointer(at[FACTORS] + 4 * w * at[SUMMED]), (at[SUMMED],), np.float32),
-        carray(pointer(at[DRIVEN]), (at[DRIVING], DRIVES), np.int64),
+        carray(pointer(at[DRIVEN]), (at[DRIVING], at[DRIVE_WIDTH]), np.int64),
         carray(pointer(at[ARRAYS] + 24 * w * at[HELD]), (at[HELD], 3), np.int64),
         carray(pointer(at[GEOMETRIES]), (at[SHAPED], SHAPES), np.int64),
         at[STEP], at[FRESH] != 0, at[BEGIN], at[END],
@@ -78,22 +79,10 @@ def call_together_of(frame: Any) -> CallTogether:
     """Return the call of all slices that a frame describes."""
     at = carray(pointer(frame), (FRAME,), np.int64)
     return CallTogether(
-        carray(pointer(at[ROWS] + 8 * COLUMNS * at[NUMBER]), (COLUMNS,), np.int64),
+        carray(pointer(at[ROWS] + 8 * at[WIDTH] * at[NUMBER]), (at[WIDTH],), np.int64),
         carray(pointer(at[ARRAYS]), (at[SLICES], at[HELD], 3), np.int64),
         carray(pointer(at[GEOMETRIES]), (at[SHAPED], SHAPES), np.int64),
         at[STEP],
         carray(pointer(at[ROOM_FOR_PLACES]), (at[PLACES],), np.int64),
         carray(pointer(at[ROOM]), (at[FLOATS],), np.float32),
     )
-
-
-@njit(inline="always", nogil=True, error_model="numpy")
-def source_of(c: Call) -> Any:
-    """Return what an operation with one source reads."""
-    return floats(c.arrays, c.row[IN], c.step - c.row[LOOKBACK])
-
-
-@njit(inline="always", nogil=True, error_model="numpy")
-def out_of(c: Call) -> Any:
-    """Return what an operation writes, at its step."""
-    return floats(c.arrays, c.row[OUT], c.step)

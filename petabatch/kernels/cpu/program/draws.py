@@ -14,11 +14,18 @@ import numpy as np
 from petabatch.kernels.cpu.arrays import copy
 from petabatch.kernels.cpu.jit import FAST, njit
 from petabatch.kernels.cpu.program.random import WORDS, stream_key, words
+from petabatch.kernels.cpu.program.records import operation
+from petabatch.kernels.operations.updates import Draw
 
 _f = np.float32
 _PAIRS = 128
 """Pairs in a block: its units have the cosines first, then the sines."""
 _UNIT = _f(2.0**-24)
+
+
+@operation(Draw)
+def _draw(op: Any, step: int) -> None:
+    draw(op.pool, step, op.normal, op.words, op.out)
 
 
 @njit(nogil=True, error_model="numpy")

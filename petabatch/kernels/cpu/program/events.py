@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 
 from petabatch.kernels.cpu.jit import njit
+from petabatch.kernels.cpu.program.records import operation
 from petabatch.kernels.cpu.rules import ZERO
+from petabatch.kernels.operations.updates import Events
 from petabatch.kernels.spike_times import EARLY
 
 
@@ -18,9 +20,10 @@ def _before(time: float, dt: float) -> Any:
     return np.floor(time / dt + EARLY)
 
 
-@njit(nogil=True, error_model="numpy")
-def count_spikes(times: Any, units: Any, dt: float, step: int, out: Any) -> None:
-    """Write the number of spikes of each unit in a step; `times` ascend."""
+@operation(Events)
+def _count_spikes(op: Any, step: int) -> None:
+    """Write the number of spikes of each unit in a step."""
+    times, units, dt, out = op.times, op.units, op.dt, op.out
     out[:] = ZERO
     low, high = 0, times.size
     while low < high:

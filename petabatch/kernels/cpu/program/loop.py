@@ -11,24 +11,11 @@ from petabatch.kernels.cpu.arrays import borrow
 from petabatch.kernels.cpu.jit import njit
 from petabatch.kernels.cpu.program import calls
 from petabatch.kernels.cpu.program.look import any_stopped
-from petabatch.kernels.cpu.program.table import (
-    CODE,
-    KERNEL,
-    OFFSET,
-    OUT,
-    PERIOD,
-    STANDS,
-    TOGETHER,
-    WINDOW,
-    A,
-    B,
-    Op,
-)
+from petabatch.kernels.cpu.program.records import MEASURE, measure_in
+from petabatch.kernels.cpu.program.table import CODE, KERNEL, OFFSET, PERIOD, STANDS, TOGETHER, WINDOW
 from petabatch.kernels.cpu.program.team import BEFORE, BEGIN, END, FIRST, LAST, done, take, wait
 from petabatch.kernels.cpu.program.views import floats
 from petabatch.kernels.cpu.program.whole import norm
-
-_MEASURE = int(Op.MEASURE)
 
 
 @njit(nogil=True, error_model="numpy")
@@ -46,10 +33,11 @@ def due(row: Any, step: int, final: int) -> Any:
 def _make(number: int, row: Any, arrays: Any, frame: Any, watched: Any, sums: Any) -> None:
     """Make an operation of one step of all slices; `watched` and `sums` are those of the step."""
     slices = arrays.shape[0]
-    if row[CODE] == _MEASURE:
-        if watched[row[A]]:
+    if row[CODE] == MEASURE:
+        op = measure_in(row)
+        if watched[op.column]:
             for w in range(slices):
-                sums[w, row[A]] = norm(floats(arrays[w], row[OUT], frame[calls.STEP]), row[B])
+                sums[w, op.column] = norm(floats(arrays[w], op.out, frame[calls.STEP]), op.norm)
         return
     frame[calls.NUMBER] = number
     if row[TOGETHER] != 0 and slices > 1:
@@ -68,6 +56,7 @@ def _frame(
     """Return a frame of these tables."""
     frame = np.zeros(calls.FRAME, np.int64)
     frame[calls.ROWS], frame[calls.OPERATIONS] = rows.ctypes.data, rows.shape[0]
+    frame[calls.WIDTH], frame[calls.DRIVE_WIDTH] = rows.shape[1], drives.shape[1]
     frame[calls.CONSTANTS] = numbers.ctypes.data
     frame[calls.SOURCES], frame[calls.SUMMED] = sources.ctypes.data, sources.shape[0]
     frame[calls.FACTORS] = factors.ctypes.data
@@ -92,7 +81,7 @@ def advance(
     `[slices, steps, quantities]`, float64, receives the norm of a layer after the step. `places` and `room`
     are scratch of what is computed in several slices at once; empty where there is one. Threads that make the
     same steps together share `items` and `tickets` of `team.py`; of a thread alone, one item is a step. With
-    `looks`, the array that a LOOK writes, all end after a step in which one of the slices has met its target.
+    `looks`, the array of a `Look`, all end after a step in which one of the slices has met its target.
     """
     rows, arrays, watched, sums = borrow(rows), borrow(arrays), borrow(watched), borrow(sums)
     count = items.shape[0] * (last - first)

@@ -18,9 +18,10 @@ from numba.extending import intrinsic
 
 from petabatch.kernels.cpu.arrays import copy
 from petabatch.kernels.cpu.jit import njit
-from petabatch.kernels.cpu.program.table import IN, LOOKBACK, OUT, A, B, C, D, E, F
+from petabatch.kernels.cpu.program.records import operation
 from petabatch.kernels.cpu.program.views import floats, longs, pointer
 from petabatch.kernels.messages import COUNT, ERROR, PLACES, REQUESTS, START, STATUSES, WAIT, WAITING
+from petabatch.kernels.operations.transport import Exchange, Join
 
 MESSAGES = 0
 """The first place of a link: the table of its messages."""
@@ -147,22 +148,22 @@ def _put(part: Any, features: int, number: int, parts: int, out: Any) -> None:
         copy(part[mine : mine + features], out[there : there + features])
 
 
-@njit(nogil=True, error_model="numpy")
-def exchange_rows(row: Any, arrays: Any, step: int) -> None:
-    """Exchange rows at the borders of the tiles of slices `arrays` `[slices, n, 3]`; see `Op.EXCHANGE`."""
-    link, length, adds = longs(arrays[0], row[A]), row[E], row[F] != 0
-    before, after = row[B] * length, row[D] * length
-    last = before + row[C] * length
+@operation(Exchange, together=True)
+def exchange_rows(op: Any, arrays: Any, step: int) -> None:
+    """Exchange rows at the borders of the tiles of slices `arrays` `[slices, n, 3]`."""
+    link, length, adds, (number, lookback) = longs(arrays[0], op.link), op.row, op.adds, op.source
+    before, after = op.before * length, op.after * length
+    last = before + op.rows * length
     # Of sums, rows beyond the tile are sent, and added to those of others; else others get a copy of ours.
     up, down = (before, after) if adds else (after, before)
     begin_up, begin_down = (0, last) if adds else (before, last - before)
     for w in range(arrays.shape[0]):
-        wide = floats(arrays[w], row[IN], step - row[LOOKBACK])
+        wide = floats(arrays[w], number, step - lookback)
         copy(wide[begin_up : begin_up + up], _at(link[UP], w, up))
         copy(wide[begin_down : begin_down + down], _at(link[DOWN], w, down))
     deliver(link[MESSAGES])
     for w in range(arrays.shape[0]):
-        wide = floats(arrays[w], row[IN], step - row[LOOKBACK])
+        wide = floats(arrays[w], number, step - lookback)
         above, below = _at(link[ABOVE], w, down), _at(link[BELOW], w, up)
         if adds:
             _add_to(wide[before : before + down], above)
@@ -172,25 +173,32 @@ def exchange_rows(row: Any, arrays: Any, step: int) -> None:
             copy(below, wide[last : last + below.size])
 
 
-@njit(nogil=True, error_model="numpy")
-def join_parts(row: Any, arrays: Any, step: int) -> None:
-    """Add up the parts of all ranks of slices `arrays` `[slices, n, 3]`, in their order, or join features.
+@operation(Exchange, stored=True)
+def _exchange_rows_of_one(op: Any, arrays: Any, step: int) -> None:
+    exchange_rows(op, arrays.reshape((1, *arrays.shape)), step)
 
-    See `Op.JOIN`.
-    """
-    link, size, features = longs(arrays[0], row[A]), row[B], row[C]
+
+@operation(Join, together=True)
+def join_parts(op: Any, arrays: Any, step: int) -> None:
+    """Add up the parts of all ranks of slices `arrays` `[slices, n, 3]`, in their order, or join features."""
+    link, size, features, (number, lookback) = longs(arrays[0], op.link), op.size, op.block, op.source
     for w in range(arrays.shape[0]):
         packed = _at(link[PACKED], w, size)
-        copy(floats(arrays[w], row[IN], step - row[LOOKBACK])[: packed.size], packed)
+        copy(floats(arrays[w], number, step - lookback)[: packed.size], packed)
     deliver(link[MESSAGES])
     for w in range(arrays.shape[0]):
-        out = floats(arrays[w], row[OUT], step)
+        out = floats(arrays[w], op.out, step)
         if features != 0:
-            for number in range(link.size - PARTS):
-                _put(_at(link[PARTS + number], w, size), features, number, link.size - PARTS, out)
+            for part in range(link.size - PARTS):
+                _put(_at(link[PARTS + part], w, size), features, part, link.size - PARTS, out)
             continue
         one, other = _at(link[PARTS], w, size), _at(link[PARTS + 1], w, size)
         for i in range(size):
             out[i] = one[i] + other[i]
-        for number in range(2, link.size - PARTS):
-            _add_to(out[:size], _at(link[PARTS + number], w, size))
+        for part in range(2, link.size - PARTS):
+            _add_to(out[:size], _at(link[PARTS + part], w, size))
+
+
+@operation(Join, stored=True)
+def _join_parts_of_one(op: Any, arrays: Any, step: int) -> None:
+    join_parts(op, arrays.reshape((1, *arrays.shape)), step)

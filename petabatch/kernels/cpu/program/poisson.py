@@ -12,6 +12,8 @@ import numpy as np
 
 from petabatch.kernels.cpu.jit import njit
 from petabatch.kernels.cpu.program.random import WORDS, stream_key, uniform, words
+from petabatch.kernels.cpu.program.records import operation
+from petabatch.kernels.operations.updates import CountEvents
 from petabatch.kernels.poisson import LARGEST, NEGLIGIBLE, PIECE, SQUARINGS, TERMS
 
 
@@ -38,13 +40,14 @@ def _count(mean: float, chance: float) -> int:
     return n
 
 
-@njit(nogil=True, error_model="numpy")
-def count_events(pool: Any, step: int, rate: float, dt: float, room: Any, more: Any, out: Any) -> None:
+@operation(CountEvents)
+def _count_events(op: Any, step: int) -> None:
     """Replace what arrived at each unit by its number of events, with mean dt times the sum of both rates.
 
     A large mean is divided into pieces; piece k of unit i has word k * units + i of the stream.
     """
-    low, high = stream_key(pool, step)
+    out, room, more, rate, dt = op.out, op.words, op.more, op.rate, op.dt
+    low, high = stream_key(op.pool, step)
     for begin in range(0, out.size, WORDS):
         part = out[begin : begin + WORDS]
         drawn = words(room, low, high, begin, part.size)

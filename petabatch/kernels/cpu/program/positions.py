@@ -8,13 +8,21 @@ import numpy as np
 
 from petabatch.kernels.cpu.elementary import exp
 from petabatch.kernels.cpu.jit import njit
+from petabatch.kernels.cpu.program.records import operation
+from petabatch.kernels.operations.transport import Compare
+from petabatch.kernels.operations.updates import Bins, Unpool
 
-LOW, HIGH, WIDTH, OUTSIDE, WITHOUT_ZERO = range(5)
-"""Numbers of BINS, as of the layer; whether an input of 0 has no bin."""
+
+@operation(Compare)
+def _compare(op: Any) -> None:
+    if op.copies > 0:
+        _background(op.source, op.features, op.copies, op.out)
+    else:
+        _largest(op.source, op.features, op.out)
 
 
 @njit(nogil=True, error_model="numpy")
-def largest(units: Any, features: int, out: Any) -> None:
+def _largest(units: Any, features: int, out: Any) -> None:
     """Write the largest feature of each position."""
     for position in range(out.size):
         found = units[position * features]
@@ -27,7 +35,7 @@ def largest(units: Any, features: int, out: Any) -> None:
 
 
 @njit(nogil=True, error_model="numpy")
-def background(units: Any, features: int, copies: int, out: Any) -> None:
+def _background(units: Any, features: int, copies: int, out: Any) -> None:
     """Write `copies` of a feature that is 1 where all others are 0, and of each of these."""
     for position in range(units.size // features):
         first, to = position * features, position * (features + 1) * copies
@@ -42,17 +50,17 @@ def background(units: Any, features: int, copies: int, out: Any) -> None:
             out[to + n] = empty
 
 
-@njit(nogil=True, error_model="numpy")
-def bins(x: Any, features: int, numbers: Any) -> None:
+@operation(Bins)
+def _bins(op: Any) -> None:
     """Find the bin of each number in place; see `layers/bins.py`."""
-    f = np.float32
-    low, high, width, outside = f(numbers[LOW]), f(numbers[HIGH]), f(numbers[WIDTH]), f(numbers[OUTSIDE])
+    f, x, features = np.float32, op.out, op.features
+    low, high, width, outside = f(op.low), f(op.high), f(op.width), f(op.outside)
     size = (high - low) / f(features)
     for i in range(x.size):
         given = x[i]
         a = low if given < low else high if given > high else given
         k = i % features
-        if a == 0 and numbers[WITHOUT_ZERO] != 0:
+        if a == 0 and op.without_zero != 0:
             x[i] = outside
         elif width > 0:
             far = (a - (f(k) + f(0.5)) * size) / (width * size)
@@ -62,11 +70,11 @@ def bins(x: Any, features: int, numbers: Any) -> None:
             x[i] = f(1) if found == f(k) else outside
 
 
-@njit(nogil=True, error_model="numpy")
-def unpool(
-    units: Any, places: Any, rows: int, columns: int, nx: int, features: int, out: Any
-) -> None:  # fmt: skip
+@operation(Unpool)
+def _unpool(op: Any) -> None:
     """Write the units at the largest of each window of `places`, the last of equal ones; 0 elsewhere."""
+    units, places, rows, columns, out = op.source, op.places, op.rows, op.columns, op.out
+    nx, features = op.shape
     out[:] = 0
     pitch = nx * features
     for top in range(0, out.size, rows * pitch):

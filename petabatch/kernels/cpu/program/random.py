@@ -22,6 +22,8 @@ from numba.np.random._constants import (
 )
 
 from petabatch.kernels.cpu.jit import njit
+from petabatch.kernels.cpu.program.records import operation
+from petabatch.kernels.operations.updates import Drop, Noise, Shots
 
 WORDS = 256
 """Words that are drawn at a time, a multiple of 4; `words` needs room for 4 more."""
@@ -135,22 +137,24 @@ def _normal(room: Any, low: Any, high: Any, n: int) -> tuple[float, int]:
                 return (-x if (size >> _u8(8)) & _u8(1) else x), n
 
 
-@njit(nogil=True, error_model="numpy")
-def add_noise(pool: Any, step: int, mean: float, deviation: float, first: int, room: Any, out: Any) -> None:
+@operation(Noise)
+def add_noise(op: Any, step: int) -> None:
     """Add normal noise to each unit, from number `first` of the stream on."""
-    low, high = stream_key(pool, step)
-    n, offset = 0, np.float32(mean)
-    for _ in range(first):  # how many words a number takes is found by drawing it
+    out, room, deviation = op.out, op.words, op.deviation
+    low, high = stream_key(op.pool, step)
+    n, offset = 0, np.float32(op.mean)
+    for _ in range(op.first):  # how many words a number takes is found by drawing it
         _, n = _normal(room, low, high, n)
     for i in range(out.size):
         x, n = _normal(room, low, high, n)
         out[i] = np.float32(np.float64(out[i] + offset) + deviation * x)
 
 
-@njit(nogil=True, error_model="numpy")
-def drop(pool: Any, step: int, probability: float, first: int, room: Any, out: Any) -> None:
+@operation(Drop)
+def drop(op: Any, step: int) -> None:
     """Set random units to 0, by the numbers of the stream from `first` on."""
-    low, high = stream_key(pool, step)
+    out, room, probability, first = op.out, op.words, op.probability, op.first
+    low, high = stream_key(op.pool, step)
     for begin in range(0, out.size, WORDS):
         part = out[begin : begin + WORDS]
         drawn = words(room, low, high, first + begin, part.size)
@@ -158,12 +162,11 @@ def drop(pool: Any, step: int, probability: float, first: int, room: Any, out: A
             part[i] *= np.float32(uniform(drawn[i]) >= probability)
 
 
-@njit(nogil=True, error_model="numpy")
-def add_shots(
-    pool: Any, step: int, size: float, chance: float, channel: int, hits: Any, sizes: Any, out: Any
-) -> None:
-    """Add shot noise to the input of a channel of three: uniform up to `size`, with probability `chance`."""
-    low, high = stream_key(pool, step)
+@operation(Shots)
+def add_shots(op: Any, step: int) -> None:
+    """Add shot noise to the input of a channel of three: uniform up to `size`, with a probability."""
+    out, hits, sizes, channel, size, chance = op.out, op.words, op.more, op.channel, op.size, op.probability
+    low, high = stream_key(op.pool, step)
     for begin in range(0, out.size, WORDS):
         part = out[begin : begin + WORDS]
         hit = words(hits, low, high, channel * out.size + begin, part.size)

@@ -6,11 +6,8 @@ import math
 from typing import Any
 
 from petabatch.kernels.cpu.jit import njit
-
-METHOD, DT, TAU, REST, THRESHOLD, RECOVERY, FATIGUE, AFTER, LARGEST, REVERSAL, DECAY = *range(10), 12
-"""Numbers of a SPIKE: the method (0: arma, 1: Heun's, 2: arma with tau_e of inh_b at the end); the parameters
-of the layer, RECOVERY and DECAY as factors in a step; LARGEST limits conductances. REVERSAL and DECAY are
-three each, of exc, inh and inh_b."""
+from petabatch.kernels.cpu.program.records import operation
+from petabatch.kernels.operations.updates import Spike
 
 
 @njit(nogil=True, error_model="numpy")
@@ -29,45 +26,44 @@ def _heun(v: float, tau_s: float, v_s: float, tau_e: float, v_e: float, dt: floa
 
 
 @njit(nogil=True, error_model="numpy")
-def _pull(n: Any, e: float, i: float, b: float, gap: float, through: float) -> tuple[float, float]:
+def _pull(op: Any, e: float, i: float, b: float, gap: float, through: float) -> tuple[float, float]:
     """Return (tau_inf, V_inf) for three conductances, and the potentials `gap` that gap junctions add up."""
     total = 1 + e + i + b + through
-    pulled = n[REST] + e * n[REVERSAL] + i * n[REVERSAL + 1] + b * n[REVERSAL + 2] + gap
-    return n[TAU] / total, pulled / total
+    pulled = op.rest + e * op.reversal[0] + i * op.reversal[1] + b * op.reversal[2] + gap
+    return op.tau / total, pulled / total
 
 
-@njit(nogil=True, error_model="numpy")
-def spike(
-    n: Any, exc: Any, inh: Any, inh_b: Any, gap: Any, through: Any, V: Any, Vth: Any, E: Any,
-    I: Any, B: Any, A: Any,  # noqa: E741
-) -> None:  # fmt: skip
+@operation(Spike)
+def _spike(op: Any) -> None:
     """Integrate one step and emit spikes; in float64, since f1 amplifies the rounding of tau_e / tau_s.
 
     `gap` and `through`, the inputs of gap junctions, are empty where there are none.
     """
-    dt, largest = n[DT], n[LARGEST]
+    exc, inh, inh_b, gap, through = op.exc, op.inh, op.inh_b, op.gap, op.through
+    V, Vth, A, E, I, B = op.potential, op.threshold, op.out, op.of_exc, op.of_inh, op.of_inh_b  # noqa: E741
+    dt, largest, decay = op.dt, op.largest, op.decay
     for u in range(A.size):
         e0, i0, b0 = E[u] + float(exc[u]), I[u] + float(inh[u]), B[u] + float(inh_b[u])
         e, i, b = min(e0, largest), min(i0, largest), min(b0, largest)
-        e1, i1, b1 = e * n[DECAY], i * n[DECAY + 1], b * n[DECAY + 2]
+        e1, i1, b1 = e * decay[0], i * decay[1], b * decay[2]
         beside = float(gap[u]) if gap.size > 0 else 0.0
         g = float(through[u]) if through.size > 0 else 0.0
-        tau_e, v_e = _pull(n, e1, i1, b1, beside, g)
-        if n[METHOD] == 1:
-            tau_s, v_s = _pull(n, e, i, b, beside, g)
+        tau_e, v_e = _pull(op, e1, i1, b1, beside, g)
+        if op.method == 1:
+            tau_s, v_s = _pull(op, e, i, b, beside, g)
             v = _heun(float(V[u]), tau_s, v_s, tau_e, v_e, dt)
         else:
-            tau_s, v_s = _pull(n, e0, i0, b0, beside, g)
-            if n[METHOD] == 0:
-                tau_e = n[TAU] / (1 + e1 + i1 + b + g)
+            tau_s, v_s = _pull(op, e0, i0, b0, beside, g)
+            if op.method == 0:
+                tau_e = op.tau / (1 + e1 + i1 + b + g)
             v = _arma(float(V[u]), tau_s, v_s, tau_e, v_e, dt)
-        threshold = n[THRESHOLD] + (Vth[u] - n[THRESHOLD]) * n[RECOVERY]
+        threshold = op.base + (Vth[u] - op.base) * op.recovery
         # Compared as they are kept, like the layer's own update does.
         V[u], Vth[u] = v, threshold
         fires = V[u] > Vth[u]
         A[u] = fires
         if fires:
-            V[u] = n[REST]
-            Vth[u] = threshold + n[FATIGUE]
-            b1 += n[AFTER]
+            V[u] = op.rest
+            Vth[u] = threshold + op.fatigue
+            b1 += op.after
         E[u], I[u], B[u] = e1, i1, b1

@@ -8,25 +8,29 @@ import numpy as np
 from numba import carray
 
 from petabatch.kernels.cpu.jit import njit
-from petabatch.kernels.cpu.program.table import CODE, IN, LOOKBACK, OUT, A, B, C, D, E, F, G, Op
+from petabatch.kernels.cpu.program.records import LIST, list_in, operation
+from petabatch.kernels.cpu.program.table import CODE
 from petabatch.kernels.cpu.program.transport import list_units
 from petabatch.kernels.cpu.program.views import DEPTH, PLACE, SIZE, floats, ints, longs, pointer
 from petabatch.kernels.cpu.rules import ZERO
+from petabatch.kernels.operations.synapses import List, Scatter
 
-_LIST = int(Op.LIST)
 
-
-@njit(nogil=True, error_model="numpy")
-def list_active(row: Any, arrays: Any, step: int) -> None:
-    """Make a LIST; see `table.py`."""
-    layer, units = floats(arrays, row[IN], step), ints(arrays, row[OUT])
-    ends = ints(arrays, row[B])
+@operation(List, stored=True)
+def _list(op: Any, arrays: Any, step: int) -> None:
+    """List the active units of a layer after the last list, or from the start of the room."""
+    layer, units, ends = floats(arrays, op.source[0], step), ints(arrays, op.out), ints(arrays, op.ends)
     begin = ends[0]
     if begin + layer.size > units.size:
         begin = 0
-    end = list_units(layer, 0, layer.size, begin, units, floats(arrays, row[A], 0))
+    end = list_units(layer, 0, layer.size, begin, units, floats(arrays, op.values, 0))
     place = 1 + 2 * (step % (ends.size // 2))
     ends[0], ends[place], ends[place + 1] = end, begin, end
+
+
+@operation(List, together=True)
+def _list_together(op: Any) -> None:
+    """Do nothing: synapses that are summed up in several slices at once read no list."""
 
 
 @njit(nogil=True, error_model="numpy")
@@ -34,22 +38,23 @@ def list_before(rows: Any, arrays: Any, step: int) -> None:
     """Make the lists of the steps up to `step` whose activities are kept, in all slices."""
     for w in range(arrays.shape[0]):
         for row in rows:
-            if row[CODE] == _LIST:
-                ints(arrays[w], row[B])[:] = 0
-                for before in range(max(0, step + 1 - arrays[w, row[IN], DEPTH]), step + 1):
-                    list_active(row, arrays[w], before)
+            if row[CODE] == LIST:
+                op = list_in(row)
+                ints(arrays[w], op.ends)[:] = 0
+                for before in range(max(0, step + 1 - arrays[w, op.source[0], DEPTH]), step + 1):
+                    _list(op, arrays[w], before)
 
 
-@njit(nogil=True, error_model="numpy")
-def scatter(row: Any, arrays: Any, step: int) -> None:
-    """Make a SCATTER: add up the synapses of the active units, in the order of the units."""
-    starts, targets = longs(arrays, row[B]), ints(arrays, row[C])
-    weights, ends = floats(arrays, row[D], 0), ints(arrays, row[F])
-    units, values = ints(arrays, row[IN]), floats(arrays, row[E], 0)
-    place = 1 + 2 * ((step - row[LOOKBACK]) % (ends.size // 2))
-    size, length, delays = arrays[row[OUT], SIZE], arrays[row[OUT], DEPTH], ints(arrays, row[G])
-    out = carray(pointer(arrays[row[OUT], PLACE]), (size * length,), np.float32)
-    pre, post, now = starts.size - 1, size // row[A], step % length
+@operation(Scatter, stored=True)
+def _scatter(op: Any, arrays: Any, step: int) -> None:
+    """Add up the synapses of the active units, in the order of the units."""
+    starts, targets = longs(arrays, op.starts), ints(arrays, op.targets)
+    weights, ends = floats(arrays, op.weights, 0), ints(arrays, op.ends)
+    units, values = ints(arrays, op.active), floats(arrays, op.values, 0)
+    place = 1 + 2 * ((step - op.source[1]) % (ends.size // 2))
+    size, length, delays = arrays[op.out, SIZE], arrays[op.out, DEPTH], ints(arrays, op.delays)
+    out = carray(pointer(arrays[op.out, PLACE]), (size * length,), np.float32)
+    pre, post, now = starts.size - 1, size // op.positions, step % length
     out[(step - 1) % length * size : ((step - 1) % length + 1) * size] = ZERO  # it has arrived
     for n in range(ends[place], ends[place + 1]):
         position, unit = divmod(units[n], pre)

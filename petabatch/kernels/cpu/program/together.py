@@ -10,67 +10,70 @@ from typing import Any
 
 from petabatch.kernels.cpu.arrays import copy
 from petabatch.kernels.cpu.convolution import project
-from petabatch.kernels.cpu.jit import njit
 from petabatch.kernels.cpu.layout import PANEL, Shape
-from petabatch.kernels.cpu.program.table import IN, LEFT, LOOKBACK, OUT, STRIDE, A, B, C, D
+from petabatch.kernels.cpu.program.records import operation
+from petabatch.kernels.cpu.program.table import LEFT, STRIDE
 from petabatch.kernels.cpu.program.team import ALL
 from petabatch.kernels.cpu.program.transport import reconstruct, shape_of
 from petabatch.kernels.cpu.program.views import address, floats, unsigned
+from petabatch.kernels.operations.patches import Project, Synthesize
 
 DENSE = 4
 """A layer of which one unit in `DENSE` is active is multiplied as a whole; the sum is the same."""
 
 
-@njit(nogil=True, error_model="numpy")
-def project_together(row: Any, arrays: Any, shapes: Any, step: int, places: Any, room: Any) -> None:
-    """Make a PROJECT by shared patches in all slices; `places` and `room` are for their positions."""
-    geometry, seen, n = shapes[row[A]], step - row[LOOKBACK], 0
+@operation(Project, together=True)
+def _project_together(op: Any, arrays: Any, shapes: Any, step: int, places: Any, room: Any) -> None:
+    """Project by shared patches in all slices; `places` and `room` are for their positions."""
+    geometry, (number, lookback), n = shapes[op.geometry], op.source, 0
+    seen = step - lookback
     s = shape_of(geometry)
-    origin = address(arrays[0], row[IN], seen)
+    origin = address(arrays[0], number, seen)
     for w in range(arrays.shape[0]):
-        start = (address(arrays[w], row[IN], seen) - origin) // 4 + geometry[LEFT]
+        start = (address(arrays[w], number, seen) - origin) // 4 + geometry[LEFT]
         for y in range(s.ny):
             for x in range(s.nx):
                 places[n] = start + (s.origin + y * s.stride_y) * s.pitch + x * geometry[STRIDE]
                 n += 1
     length = s.rows * s.row
-    panels = floats(arrays[0], row[B], 0).reshape((s.wide // PANEL, length, PANEL))
-    project(floats(arrays[0], row[IN], seen), 0, places[:n], panels, s, room)
+    panels = floats(arrays[0], op.panels, 0).reshape((s.wide // PANEL, length, PANEL))
+    project(floats(arrays[0], number, seen), 0, places[:n], panels, s, room)
     nf, positions = s.features, s.ny * s.nx
     for w in range(arrays.shape[0]):
-        out = floats(arrays[w], row[OUT], step)
+        out = floats(arrays[w], op.out, step)
         for m in range(positions):
             start = (w * positions + m) * s.wide
             copy(room[start : start + nf], out[m * nf : (m + 1) * nf])
 
 
-@njit(nogil=True, error_model="numpy")
-def synthesize_together(row: Any, arrays: Any, shapes: Any, step: int, places: Any, room: Any) -> None:
-    """Make a SYNTHESIZE with panels in all slices: as a product where much of a slice is active."""
-    seen, n = step - row[LOOKBACK], 0
-    origin = address(arrays[0], row[IN], seen)
+@operation(Synthesize, together=True)
+def _synthesize_together(op: Any, arrays: Any, shapes: Any, step: int, places: Any, room: Any) -> None:
+    """Synthesize with panels in all slices: as a product where much of a slice is active."""
+    (number, lookback), n = op.source, 0
+    seen = step - lookback
+    origin = address(arrays[0], number, seen)
     for w in range(arrays.shape[0]):
-        code, count = floats(arrays[w], row[IN], seen), 0
+        code, count = floats(arrays[w], number, seen), 0
         for i in range(code.size):
             count += code[i] != 0
         if DENSE * count >= code.size:
-            places[n] = (address(arrays[w], row[IN], seen) - origin) // 4
+            places[n] = (address(arrays[w], number, seen) - origin) // 4
             n += 1
-    code, outputs = floats(arrays[0], row[IN], seen), floats(arrays[0], row[OUT], step).size
+    code, outputs = floats(arrays[0], number, seen), floats(arrays[0], op.out, step).size
     wide = -(-outputs // PANEL) * PANEL
     if n > 1:
         s = Shape(1, 1, outputs, 1, code.size, 0, 0, 0, 0, 0, code.size, 0, 1, 1, wide)
-        panels = floats(arrays[0], row[D], 0).reshape((wide // PANEL, code.size, PANEL))
+        panels = floats(arrays[0], op.turned, 0).reshape((wide // PANEL, code.size, PANEL))
         project(code, 0, places[:n], panels, s, room)
     m = 0
     for w in range(arrays.shape[0]):
-        out = floats(arrays[w], row[OUT], step)
-        if n > 1 and m < n and places[m] == (address(arrays[w], row[IN], seen) - origin) // 4:
+        out = floats(arrays[w], op.out, step)
+        if n > 1 and m < n and places[m] == (address(arrays[w], number, seen) - origin) // 4:
             copy(room[m * wide : m * wide + outputs], out)
             m += 1
         else:
-            code, groups = floats(arrays[w], row[IN], seen), floats(arrays[w], row[B], 0)
-            own, none = floats(arrays[w], row[C], 0), floats(arrays[w], 0, 0)
+            code, groups = floats(arrays[w], number, seen), floats(arrays[w], op.groups, 0)
+            own, none = floats(arrays[w], op.own, 0), floats(arrays[w], 0, 0)
             reconstruct(
-                code, unsigned(arrays[w], 0), groups, own, arrays[w], shapes[row[A]], out, none, 0, ALL
+                code, unsigned(arrays[w], 0), groups, own, arrays[w], shapes[op.geometry], out, none, 0, ALL
             )

@@ -11,13 +11,12 @@ from petabatch.kernels.cpu.convolution import join_strips, project, synthesize
 from petabatch.kernels.cpu.jit import njit
 from petabatch.kernels.cpu.layout import DRIVE_BLOCK, PANEL, Scratch, Shape, chunk_places, tile_bounds
 from petabatch.kernels.cpu.non_shared import project_non_shared, synthesize_non_shared
+from petabatch.kernels.cpu.program.records import operation
 from petabatch.kernels.cpu.program.table import (
     ACTIVE,
-    CONSTANT,
     DRIVE,
     ENDS,
     LEFT,
-    MIRROR,
     PLACES,
     STRIDE,
     STRIP,
@@ -30,6 +29,9 @@ from petabatch.kernels.cpu.program.table import (
 from petabatch.kernels.cpu.program.views import floats, ints, longs
 from petabatch.kernels.cpu.simd import lowest_bit, operations
 from petabatch.kernels.cpu.sizes import AT_ONCE, GROUP, LANES, WORD
+from petabatch.kernels.operations.fields import CONSTANT, MIRROR
+from petabatch.kernels.operations.patches import Pool, Project, Spread, Synthesize
+from petabatch.kernels.operations.transport import Copy, Crop, Extend, Fill, FillDouble
 
 _ZERO = np.float32(0)
 *_, nonzero = operations(WORD)
@@ -63,12 +65,26 @@ def _beyond(i: int, n: int) -> int:
     return i if i < n else 2 * n - 1 - i
 
 
-@njit(nogil=True, error_model="numpy")
-def extend(
-    layer: Any, ny: int, nx: int, nf: int, top: int, bottom: int, left: int, right: int, border: int,
-    value: Any, out: Any,
-) -> None:  # fmt: skip
+@operation(Copy)
+def _copy(op: Any) -> None:
+    copy(op.source, op.out)
+
+
+@operation(Fill)
+def _fill(op: Any) -> None:
+    op.out[:] = np.float32(op.value)
+
+
+@operation(FillDouble)
+def _fill_double(op: Any) -> None:
+    op.out[:] = op.value
+
+
+@operation(Extend)
+def _extend(op: Any) -> None:
     """Copy a layer into the middle of its padding, and fill this by the border rule if that is not zero."""
+    (ny, nx, nf), (top, bottom), (left, right), (border, value) = op.shape, op.rows, op.columns, op.border
+    layer, value, out = op.source, np.float32(value), op.out
     pitch, row = (left + nx + right) * nf, nx * nf
     for y in range(ny):
         start = (top + y) * pitch + left * nf
@@ -86,15 +102,18 @@ def extend(
                         copy(layer[source : source + nf], out[start : start + nf])
 
 
-@njit(nogil=True, error_model="numpy")
-def crop(
-    layer: Any, ny: int, nx: int, nf: int, top: int, left: int, columns: int, out: Any
-) -> None:  # fmt: skip
-    """Copy the part `[ny, nx, nf]` of a layer that starts at (`top`, `left`)."""
+@operation(Crop)
+def _crop(op: Any) -> None:
+    (ny, nx, nf), (top, left) = op.shape, op.start
     row = nx * nf
     for y in range(ny):
-        start = ((top + y) * columns + left) * nf
-        copy(layer[start : start + row], out[y * row : (y + 1) * row])
+        start = ((top + y) * op.columns + left) * nf
+        copy(op.source[start : start + row], op.out[y * row : (y + 1) * row])
+
+
+@operation(Project)
+def _project(op: Any, arrays: Any, begin: int, end: int) -> None:
+    project_units(op.source, op.panels, op.own, arrays, op.geometry, op.out, begin, end)
 
 
 @njit(nogil=True, error_model="numpy")
@@ -233,12 +252,18 @@ def reconstruct(
         join_strips(strips, 0, s.height, s, out.reshape((s.height, s.width)))
 
 
-@njit(nogil=True, error_model="numpy")
-def pool(
-    padded: Any, arrays: Any, row: Any, largest: bool, factor: Any, out: Any, first: int, last: int
-) -> None:  # fmt: skip
+@operation(Synthesize)
+def _synthesize(op: Any, arrays: Any, begin: int, end: int) -> None:
+    reconstruct(
+        op.source, op.marks, op.groups, op.own, arrays, op.geometry, op.out, op.strips, begin, end
+    )  # fmt: skip
+
+
+@operation(Pool)
+def _pool(op: Any, begin: int, end: int) -> None:
     """Write the sum or maximum of each unit's window of the padded fine layer, by feature, of some tiles."""
-    s = shape_of(row)
+    row, padded, out, largest, factor = op.geometry, op.source, op.out, op.largest, np.float32(op.factor)
+    s, first, last = shape_of(row), begin, end
     nf, left, stride = s.features, row[LEFT], row[STRIDE]
     for y in range(first * s.tile, min(min(last, row[TILES]) * s.tile, s.ny)):
         for x in range(s.nx):
@@ -260,12 +285,11 @@ def pool(
                 target[f] *= factor
 
 
-@njit(nogil=True, error_model="numpy")
-def spread(
-    units: Any, arrays: Any, row: Any, largest: bool, factor: Any, padded: Any, out: Any
-) -> None:  # fmt: skip
+@operation(Spread)
+def _spread(op: Any) -> None:
     """Write what the windows of all units add up to, or the largest of them, feature by feature."""
-    s = shape_of(row)
+    row, units, out, largest, factor = op.geometry, op.source, op.out, op.largest, np.float32(op.factor)
+    s, padded = shape_of(row), op.padded
     nf, left, stride = s.features, row[LEFT], row[STRIDE]
     nothing = np.float32(-np.inf) if largest else _ZERO
     padded[:] = nothing

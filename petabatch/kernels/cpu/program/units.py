@@ -10,9 +10,10 @@ import numpy as np
 from petabatch.kernels.cpu.arrays import add, copy
 from petabatch.kernels.cpu.elementary.exponentials import logistic
 from petabatch.kernels.cpu.jit import FAST, njit
-from petabatch.kernels.cpu.program.table import OUT, A, B, D, E, F, G
+from petabatch.kernels.cpu.program.records import operation
 from petabatch.kernels.cpu.program.views import DEPTH, doubles, floats
 from petabatch.kernels.cpu.rules import transfer, update
+from petabatch.kernels.operations.updates import Polyline, UpdateUnits
 from petabatch.kernels.rules import GRADIENT, Cell
 
 CHUNK = 1024
@@ -50,8 +51,8 @@ RULES = {
     DT,
     TAU,
 ) = range(15)
-"""Numbers of an UPDATE: those of a `Cell`; e and 1 - e; what these follow from under a time scale. Rules
-without a transfer function use FACTOR (factor on what was before, or on the input), SHIFT (centre), TOP
+"""Numbers of an `UpdateUnits`: those of a `Cell`; e and 1 - e; what these follow from under a time scale.
+Rules without a transfer function use FACTOR (factor on what was before, or on the input), SHIFT (centre), TOP
 (width) and SIGNED (inverted)."""
 _ONE = np.float32(1)
 
@@ -133,9 +134,9 @@ def _transfer(drive: Any, c: Cell, out: Any) -> None:
         out[i] = transfer(drive[i], c)
 
 
-@njit(nogil=True, error_model="numpy")
-def polyline(potential: Any, vertices: Any, below: Any, out: Any) -> None:
-    """Apply a polyline; `vertices` `[n * 3]` are V, A and the slope up to the next vertex."""
+@operation(Polyline)
+def _polyline(op: Any) -> None:
+    potential, vertices, below, out = op.source, op.vertices, np.float32(op.below), op.out
     last = vertices.size - 3
     for i in range(out.size):
         u = potential[i]
@@ -221,23 +222,23 @@ def apply(
         activity[:] = np.nan
 
 
-@njit(nogil=True, error_model="numpy")
-def update_chunks(
-    row: Any, own: Any, sources: Any, factors: Any, arrays: Any, step: int, first: int, last: int
-) -> None:  # fmt: skip
-    """Make chunks first .. last of an UPDATE; see `table.py`."""
-    activity, previous = floats(arrays, row[OUT], step), floats(arrays, row[OUT], step - 1)
-    V, before = floats(arrays, row[D], 0), floats(arrays, row[E], 0)
-    buffers = floats(arrays, row[F], 0)
+@operation(UpdateUnits, stored=True)
+def _update_units(
+    op: Any, own: Any, sources: Any, factors: Any, arrays: Any, step: int, begin: int, end: int
+) -> None:
+    """Make the chunks that are asked for."""
+    activity, previous = floats(arrays, op.out, step), floats(arrays, op.out, step - 1)
+    V, before = floats(arrays, op.potential, 0), floats(arrays, op.before, 0)
+    buffers, (first, last), parts = floats(arrays, op.buffers, 0), op.sources, (begin, end)
     factor, gain = np.float32(own[FACTOR]), np.float32(own[GAIN])
-    if row[G] > 0:
-        factor, gain = rates(own, doubles(arrays, row[G])[0])
-    carried = own[RULE] < LINEAR and arrays[row[OUT], DEPTH] > 1
-    for chunk in range(first, min(last, -(-activity.size // CHUNK))):
+    if op.scale > 0:
+        factor, gain = rates(own, doubles(arrays, op.scale)[0])
+    carried = own[RULE] < LINEAR and arrays[op.out, DEPTH] > 1
+    for chunk in range(parts[0], min(parts[1], -(-activity.size // CHUNK))):
         begin = chunk * CHUNK
         end = min(begin + CHUNK, activity.size)
         spare, other = buffers[: end - begin], buffers[CHUNK : CHUNK + end - begin]
-        drive = gather(arrays, sources, factors, row[A], row[B], row[OUT], step, begin, end, spare, other)
+        drive = gather(arrays, sources, factors, first, last, op.out, step, begin, end, spare, other)
         if carried:
             copy(previous[begin:end], activity[begin:end])
         apply(own, factor, gain, drive, other, activity[begin:end], V[begin:end], before[begin:end])

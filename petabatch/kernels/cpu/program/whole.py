@@ -13,14 +13,17 @@ from petabatch.kernels.cpu.arrays import copy
 from petabatch.kernels.cpu.elementary import exp
 from petabatch.kernels.cpu.jit import njit
 from petabatch.kernels.cpu.program.messages import over_tiles
-from petabatch.kernels.cpu.program.units import cell_of
+from petabatch.kernels.cpu.program.records import operation
+from petabatch.kernels.cpu.program.units import CHUNK, cell_of
+from petabatch.kernels.cpu.program.views import floats
 from petabatch.kernels.cpu.rules import accelerate, compare
 from petabatch.kernels.cpu.sums import wide_sizes, wide_squares
+from petabatch.kernels.operations.updates import Accelerate, FollowEnergy, Rescale
 from petabatch.kernels.timescale import Growth
 from petabatch.rounding import relative
 
 RANGE, STANDARD, LENGTH, SOFTMAX = range(4)
-"""Methods of RESCALE."""
+"""Methods of `Rescale`."""
 SQUARES, SIZES, COUNT = range(3)
 """Norms: sum of squares, of absolute values, of units that are not 0."""
 
@@ -28,6 +31,13 @@ _ROUNDING = np.float32(relative(np.float32))
 
 _compiled = njit(nogil=True, error_model="numpy")
 _follow, _step_size = _compiled(timescale.follow), _compiled(steps.step_size)
+
+
+@operation(Rescale)
+def _rescale_all(op: Any) -> None:
+    for begin in range(0, op.out.size, op.together):
+        part = op.out[begin : begin + op.together]
+        rescale(part, op.method, op.low, op.high, op.mean, op.deviation)
 
 
 @njit(nogil=True, error_model="numpy")
@@ -70,12 +80,11 @@ def rescale(x: Any, method: int, low: float, high: float, mean: float, deviation
             x[i] = np.float32(x[i] / total)
 
 
-@njit(nogil=True, error_model="numpy")
-def fista(
-    drive: Any, previous: Any, A: Any, A_before: Any, drive_before: Any, some: Any, more: Any, step: Any,
-    age: Any, numbers: Any, link: Any,
-) -> None:  # fmt: skip
+@operation(Accelerate)
+def _accelerate(op: Any) -> None:
     """Make one accelerated proximal step, with the sums of all tiles; see `layers/fista.py`."""
+    drive, A, A_before, drive_before, link = op.source, op.out, op.before, op.drive_before, op.sums
+    previous, step, age, some, more = op.previous, op.step, op.age, op.buffers[:CHUNK], op.buffers[CHUNK:]
     if age[0] == 0:
         A[:] = 0
     elif A.ctypes.data != previous.ctypes.data:
@@ -85,7 +94,7 @@ def fista(
     step[0], momentum, older = _step_size(step[0], age[0], moves, turns)
     k = np.float32(step[0])
     momentum = np.float32(momentum)
-    uphill = accelerate(drive, A, A_before, drive_before, some, momentum, k, cell_of(numbers))
+    uphill = accelerate(drive, A, A_before, drive_before, some, momentum, k, cell_of(op.rule))
     uphill, _ = over_tiles(link, uphill, 0.0)
     age[0] = math.copysign(1.0, older) if uphill > 0 else older
 
@@ -103,9 +112,14 @@ def norm(x: Any, kind: int) -> Any:
     return float(count)
 
 
-@njit(nogil=True, error_model="numpy")
-def control(seen: float, scale: Any, ceiling: Any, before: Any, kind: int, n: Any) -> None:
-    """Let a time scale follow the energy seen."""
-    growth = Growth(kind, n[0], n[1], n[2], n[3], n[4], n[5], n[6])
-    scale[0], ceiling[0] = _follow(growth, scale[0], ceiling[0], before[0], seen)
-    before[0] = seen
+@operation(FollowEnergy)
+def _follow_energy(op: Any, sources: Any, factors: Any, arrays: Any, step: int, fresh: bool) -> None:
+    """Let a time scale follow the energy seen; none is where an image is new."""
+    seen, n = -1.0, op.growth
+    if not fresh:
+        seen = 0.0
+        for k in range(op.terms[0], op.terms[1]):
+            seen += factors[k] * norm(floats(arrays, sources[k, 0], step - 1), sources[k, 2])
+    growth = Growth(op.kind, n[0], n[1], n[2], n[3], n[4], n[5], n[6])
+    op.out[0], op.ceiling[0] = _follow(growth, op.out[0], op.ceiling[0], op.before[0], seen)
+    op.before[0] = seen

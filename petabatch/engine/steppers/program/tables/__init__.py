@@ -4,66 +4,31 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from petabatch.engine.steppers.program.tables import lazy, looks, transport, updates
+from petabatch.engine.steppers.program.tables import lazy, rooms, updates
 from petabatch.engine.steppers.program.tables.items import items_of, parts_of
 from petabatch.engine.steppers.program.tables.rules import NORMS
 from petabatch.engine.steppers.program.tables.writer import Writer
 from petabatch.kernels.cpu.program import table as t
+from petabatch.kernels.operations.base import Operation
+from petabatch.kernels.operations.transport import Copy
+from petabatch.kernels.operations.updates import Measure
 from petabatch.network.graph import Graph
-from petabatch.network.operations import (
-    Call,
-    Carry,
-    Compare,
-    Control,
-    Copy,
-    Crop,
-    Exchange,
-    Extend,
-    Fill,
-    Join,
-    LazyUpdate,
-    List,
-    Operation,
-    Program,
-    Scatter,
-    Update,
-)
+from petabatch.network.operations import Call, Control, LazyUpdate, Program, Update
 from petabatch.network.stages import find_stages, side_by_side
 from petabatch.spec.compiled import Term
 
-
-@dataclass(frozen=True)
-class Measure(Operation):
-    """A norm of a layer's activity, for a probe."""
-
-    @property
-    def _text(self) -> str:
-        return "norm"
-
-
 _WRITE: Mapping[type[Operation], Callable[[Writer, Any], None]] = {
-    Copy: transport.copy,
-    Fill: transport.fill,
-    Extend: transport.extend,
-    Crop: transport.crop,
-    Carry: transport.carry,
-    Compare: transport.compare,
-    List: transport.list_active,
-    Scatter: transport.scatter,
     Update: updates.update,
     Control: updates.control,
     Call: updates.call,
-    Join: transport.join,
-    Exchange: transport.exchange,
     LazyUpdate: lazy.lazy_update,
 }
-"""What writes the rows of each type of operation."""
+"""What writes the rows of operations that are made of several; others are compiled as they are declared."""
 
 
 class SliceNumbers(NamedTuple):
@@ -102,16 +67,15 @@ class Tables(Writer):
         """The first of its sources that are summed up."""
         for operation in program.operations:
             begin, first = len(self.rows), len(self.sources)
-            _WRITE[type(operation)](self, operation)
+            _WRITE.get(type(operation), rooms.add)(self, operation)
             self._spans.append((begin, len(self.rows)))
             self._sums.append(first)
         for column, term in enumerate(measured):
-            row = {t.OUT: self.array(f"layers/{term.layer}/A"), t.A: column, t.B: NORMS[term.norm]}
-            self.row(t.Op.MEASURE, Measure(f"layers/{term.layer}/A"), row, ())
-        for one in recorded:
-            transport.copy(self, one)
-        self.look = looks.look(self, program.look) if program.look is not None else 0
-        """The array that a LOOK writes, 0 if there is none."""
+            rooms.add(self, Measure(f"layers/{term.layer}/A", column, NORMS[term.norm]))
+        for one in (*recorded, *([] if program.look is None else [program.look])):
+            rooms.add(self, one)
+        self.look = 0 if program.look is None else self.array(program.look.state)
+        """The array of what looks have noted, 0 if there are none."""
         self.worth_sharing = bool(side_by_side(graph, program))
         """Whether there is enough to do side by side."""
 
@@ -135,7 +99,7 @@ class Tables(Writer):
         """What threads that make the steps of a slice together take, see `kernels/cpu/program/team.py`."""
         layers, operations = self.graph.network.layers, self.program.operations
         parts = [
-            parts_of(one, self.rows[begin:end], layers)
+            parts_of(one, self.made[begin:end], layers)
             for one, (begin, end) in zip(operations, self._spans, strict=True)
         ]
         end = self._spans[-1][1] if self._spans else 0

@@ -5,31 +5,30 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from petabatch.kernels.cpu.program import table as t
 from petabatch.kernels.cpu.program import units as u
 from petabatch.kernels.cpu.program.team import ALL
-from petabatch.network.operations import (
-    Operation,
-    Update,
-)
+from petabatch.kernels.operations.base import Operation
+from petabatch.kernels.operations.patches import Synthesize
+from petabatch.kernels.operations.updates import UpdateUnits
+from petabatch.network.operations import LazyUpdate, Update
 from petabatch.network.stages import row_tiles
 from petabatch.spec.parts import Layer
 
 _CHUNKS = 16
-"""Chunks of an UPDATE in an item, some microseconds."""
+"""Chunks of an update in an item, some microseconds."""
 Parts = Sequence[Sequence[tuple[int, int]]]
 """The parts of an operation, turn by turn: those of a turn are side by side."""
 
 
-def parts_of(one: Operation, rows: Sequence[Sequence[int]], layers: Mapping[str, Layer]) -> Parts:
-    """Return the parts of an operation with these rows."""
+def parts_of(one: Operation, made: Sequence[Operation], layers: Mapping[str, Layer]) -> Parts:
+    """Return the parts of an operation that is made of these."""
     tiles = row_tiles(one)
     if tiles > 1:
         shared = [(tile, tile + 1) for tile in range(tiles)]
-        if rows[0][t.CODE] == t.Op.LAZY:
+        if isinstance(one, LazyUpdate):
             return [(0, 1)], [(begin + 1, end + 1) for begin, end in shared], [(tiles + 1, ALL)]
-        return (shared, [(tiles, ALL)]) if rows[0][t.CODE] == t.Op.SYNTHESIZE else (shared,)
-    if len(rows) == 1 and isinstance(one, Update) and rows[0][t.CODE] == t.Op.UPDATE:
+        return (shared, [(tiles, ALL)]) if isinstance(one, Synthesize) else (shared,)
+    if isinstance(one, Update) and list(map(type, made)) == [UpdateUnits]:
         chunks = -(-math.prod(layers[one.layer].shape) // u.CHUNK)
         return ([(chunk, chunk + _CHUNKS) for chunk in range(0, chunks, _CHUNKS)],)
     return ([(0, ALL)],)

@@ -14,14 +14,14 @@ RESCALES = {
     "rescale_length": w.LENGTH,
     "rescale_softmax": w.SOFTMAX,
 }
-NOISES = {"gaussian_noise": t.Op.NOISE, "dropout": t.Op.DROP, "poisson": t.Op.POISSON}
+NOISES = ("gaussian_noise", "dropout", "poisson")
 _RULES = {**RULES, **u.RULES, **dict.fromkeys((*RESCALES, *NOISES, "bins", "max_unpool"), u.LINEAR)}
 """All rules by name. A layer that is rescaled as a whole, noisy or compared first takes over its input."""
 NORMS = {"squares": w.SQUARES, "sizes": w.SIZES, "count": w.COUNT}
 
 
 def constants(rule: CompiledRule, dt: float) -> list[float]:
-    """Return the constants of an UPDATE; see `kernels/cpu/program/units.py`."""
+    """Return the constants of an `UpdateUnits`; see `kernels/cpu/program/units.py`."""
     code = rule_number(rule.name, _RULES)
     n, values = rule.numbers, [0.0] * t.NUMBERS
     if rule.potential or rule.name == "transfer":

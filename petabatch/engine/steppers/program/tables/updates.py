@@ -1,35 +1,41 @@
-"""Rows of operations that update layers."""
+"""Updates of layers, in the operations that they are made of."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
 from petabatch.engine.steppers.program.tables.rules import NOISES, NORMS, RESCALES, constants
-from petabatch.engine.steppers.program.tables.writer import (
-    BUFFERS,
-    NOTHING,
-    TRAIN,
-    WORDS,
-    CallAt,
-    Writer,
-)
-from petabatch.kernels.cpu.program import table as t
+from petabatch.engine.steppers.program.tables.writer import TRAIN, CallAt, Writer
 from petabatch.kernels.cpu.program import units as u
 from petabatch.kernels.cpu.rows import ARRAYS, row_address
+from petabatch.kernels.operations.base import Operation
+from petabatch.kernels.operations.fields import Source
+from petabatch.kernels.operations.updates import (
+    Accelerate,
+    Bins,
+    CountEvents,
+    Draw,
+    Drop,
+    Events,
+    FollowEnergy,
+    Noise,
+    Polyline,
+    Rescale,
+    RunRow,
+    Shots,
+    Spike,
+    Unpool,
+    UpdateUnits,
+)
 from petabatch.kernels.rows import BEFORE
 from petabatch.network.graph import Graph
-from petabatch.network.operations import (
-    Call,
-    Control,
-    Operation,
-    Source,
-    Update,
-)
+from petabatch.network.operations import Call, Control, Update
 from petabatch.spec.part_errors import calling
 from petabatch.spec.rows import RowFunction
 
@@ -37,61 +43,72 @@ from petabatch.spec.rows import RowFunction
 def update(to: Writer, one: Update) -> None:
     """Write the rows of the update of a layer: its input, its rule, and what follows the rule."""
     rule, key = one.rule, f"layers/{one.layer}"
+    special = _SPECIAL.get(rule.name)
     if rule.row is not None:
         _row_function(to, one, rule.row)
         _noise(to, one)
-        return
-    first, last = to.summed(one.sources)
-    potential = rule.potential or next(iter(rule.variables), "")
-    V, before = (to.array(f"{key}/{n}" if n else NOTHING) for n in (potential, rule.previous))
-    row = {t.A: first, t.B: last, t.D: V, t.E: before, t.F: to.array(BUFFERS)}
-    if rule.adaptive is not None:
-        _accelerate(to, one, row)
-        return
-    if rule.name == "conductance_lif":
-        _spike(to, one, row)
-        return
-    if rule.name == "max_unpool":
-        _unpool(to, one, row)
-        return
-    if rule.train is not None:
+    elif rule.adaptive is not None:
+        _accelerate(to, one)
+    elif special is not None:
+        special(to, one)
+    elif rule.train is not None:
         to.trains[one.layer] = rule.train
-        row = {t.A: to.array(f"{TRAIN}{one.layer}/times"), t.B: to.array(f"{TRAIN}{one.layer}/units")}
-        to.row(t.Op.EVENTS, one, row, (to.graph.network.run.dt,))
-        return
-    if rule.scale is not None:
-        row |= {t.G: to.array(f"{key}/time_scale")}
-    to.row(t.Op.UPDATE, one, row, constants(rule, to.graph.network.run.dt))
-    if rule.name in RESCALES:
-        n = rule.numbers
-        row = {t.A: RESCALES[rule.name], t.B: int(n["together"])}
-        to.row(t.Op.RESCALE, one, row, [n[name] for name in ("low", "high", "mean", "deviation")])
-    if rule.name == "bins":
-        n = rule.numbers
-        numbers = [n[name] for name in ("low", "high", "width", "outside", "without_zero")]
-        to.row(t.Op.BINS, one, {t.A: to.graph.network.layers[one.layer].shape[2]}, numbers)
+        times, units = f"{TRAIN}{one.layer}/times", f"{TRAIN}{one.layer}/units"
+        to.row(Events(one.out, times, units, to.graph.network.run.dt), one)
+    else:
+        potential = rule.potential or next(iter(rule.variables), "")
+        compiled = UpdateUnits(
+            one.out,
+            one.sources,
+            potential=f"{key}/{potential}" if potential else "",
+            before=f"{key}/{rule.previous}" if rule.previous else "",
+            scale=f"{key}/time_scale" if rule.scale is not None else "",
+            rule=constants(rule, to.graph.network.run.dt),
+        )
+        to.row(compiled, one)
+        _after(to, one)
+
+
+def _after(to: Writer, one: Update) -> None:
+    """Write what follows a rule that works unit by unit."""
+    n, name = one.rule.numbers, one.rule.name
+    if name in RESCALES:
+        given = (n[each] for each in ("low", "high", "mean", "deviation"))
+        to.row(Rescale(one.out, RESCALES[name], int(n["together"]), *given), one)
+    if name == "bins":
+        given = (n[each] for each in ("low", "high", "width", "outside", "without_zero"))
+        to.row(Bins(one.out, to.graph.network.layers[one.layer].shape[2], *given), one)
     _noise(to, one)
-    if rule.vertices:
+    if one.rule.vertices:
         _polyline(to, one)
 
 
-def _unpool(to: Writer, one: Update, row: dict[int, int]) -> None:
-    drives = [
-        to.gather(one, row, [replace(s, buffer=0) for s in one.sources if s.buffer == buffer], f", {buffer}")
-        for buffer in (0, 1)
-    ]
-    n, (_, nx, nf) = one.rule.numbers, to.graph.network.layers[one.layer].shape
-    sizes = {t.B: int(n["rows"]), t.C: int(n["columns"]), t.D: nx, t.E: nf}
-    to.row(t.Op.UNPOOL, one, {**to.read(Source(drives[0])), t.A: to.array(drives[1]), **sizes}, ())
+def _buffer(one: Update | Call, number: int) -> list[Source]:
+    """Return the sources of a buffer."""
+    return [replace(source, buffer=0) for source in one.sources or () if source.buffer == number]
+
+
+def _unpool(to: Writer, one: Update) -> None:
+    units, places = (to.gather(one, _buffer(one, buffer), f", {buffer}") for buffer in (0, 1))
+    n, (_, *shape) = one.rule.numbers, to.graph.network.layers[one.layer].shape
+    windows = int(n["rows"]), int(n["columns"])
+    to.row(Unpool(one.out, Source(units), places, *windows, (shape[0], shape[1])), one)
 
 
 def _noise(to: Writer, one: Update) -> None:
-    if one.rule.name in NOISES:
-        row = dict(zip((t.A, t.B, t.C), (to.stream(one.layer), *map(to.array, WORDS)), strict=True))
-        dt, tiling = to.graph.network.run.dt, to.graph.tiling
-        if one.layer in tiling.layers:
-            row |= {t.D: tiling.part.number * math.prod(to.graph.network.layers[one.layer].shape)}
-        to.row(NOISES[one.rule.name], one, row, [*one.rule.numbers.values(), dt])
+    if one.rule.name not in NOISES:
+        return
+    n, tiling, first = one.rule.numbers, to.graph.tiling, 0
+    if one.layer in tiling.layers:
+        first = tiling.part.number * math.prod(to.graph.network.layers[one.layer].shape)
+    pool = to.stream(one.layer)
+    match one.rule.name:
+        case "gaussian_noise":
+            to.row(Noise(one.out, pool, first, n["mean"], n["deviation"]), one)
+        case "dropout":
+            to.row(Drop(one.out, pool, first, n["probability"]), one)
+        case _:
+            to.row(CountEvents(one.out, pool, n["rate"], to.graph.network.run.dt), one)
 
 
 def _polyline(to: Writer, one: Update) -> None:
@@ -103,33 +120,55 @@ def _polyline(to: Writer, one: Update) -> None:
         tuple(x for (v, a), slope in zip(one.rule.vertices, slopes, strict=True) for x in (v, a, slope)),
         1,
     )
-    row = {**to.read(Source(key)), t.A: to.array(vertices)}
-    to.row(t.Op.POLYLINE, one, row, (one.rule.slopes[0],))
+    to.row(Polyline(one.out, Source(key), vertices, one.rule.slopes[0]), one)
 
 
-def _spike(to: Writer, one: Update, row: dict[int, int]) -> None:
+def _spike(to: Writer, one: Update) -> None:
     n, dt, drives = one.rule.numbers, to.graph.network.run.dt, []
     for channel in range(3):
-        sources = [replace(s, buffer=0) for s in one.sources if s.buffer == channel]
-        drives.append(to.gather(one, row, sources, f", channel {channel}"))
+        drives.append(to.gather(one, _buffer(one, channel), f", channel {channel}"))
         size, rate = n[f"noise {channel}"], n[f"noise_rate {channel}"]
         if size:
-            words = {t.B: to.array(WORDS[0]), t.C: to.array(WORDS[1]), t.D: channel}
-            shots = replace(one, out=drives[-1])
-            words[t.A] = to.stream(one.layer)
-            to.row(t.Op.SHOTS, shots, words, (size, min(1.0, rate * dt / 1000)))
-    gaps = []
+            chance = min(1.0, rate * dt / 1000)
+            shots = Shots(drives[-1], to.stream(one.layer), channel, size, chance)
+            to.row(shots, replace(one, out=drives[-1]))
     for channel in (3, 4):
-        sources = [replace(s, buffer=0) for s in one.sources if s.buffer == channel]
-        gaps.append(to.gather(one, row, sources, f", channel {channel}") if sources else NOTHING)
-    numbers = (n["method"], dt, n["tau"], n["rest"], n["threshold"], math.exp(-dt / n["recovery"]))
-    reversal = (n[f"reversal {channel}"] for channel in range(3))
-    decay = (math.exp(-dt / n[f"decay {channel}"]) for channel in range(3))
-    names = [*drives, *(f"layers/{one.layer}/{name}" for name in one.rule.variables)]
-    arrays = [to.array(name) for name in names]
-    row = dict(zip((t.A, t.B, t.C, t.IN, t.D, t.E, t.F, t.G), arrays, strict=True))
-    row |= dict(zip((t.H, t.HISTORY), map(to.array, gaps), strict=True))
-    to.row(t.Op.SPIKE, one, row, (*numbers, n["fatigue"], n["after"], n["largest"], *reversal, *decay))
+        sources = _buffer(one, channel)
+        drives.append(to.gather(one, sources, f", channel {channel}") if sources else "")
+    names = (
+        "exc",
+        "inh",
+        "inh_b",
+        "gap",
+        "through",
+        "potential",
+        "threshold",
+        "of_exc",
+        "of_inh",
+        "of_inh_b",
+    )
+    state = (f"layers/{one.layer}/{name}" for name in one.rule.variables)
+    arrays: dict[str, Any] = dict(zip(names, (*drives, *state), strict=True))
+    compiled = Spike(
+        one.out,
+        **arrays,
+        method=int(n["method"]),
+        dt=dt,
+        tau=n["tau"],
+        rest=n["rest"],
+        base=n["threshold"],
+        recovery=math.exp(-dt / n["recovery"]),
+        fatigue=n["fatigue"],
+        after=n["after"],
+        largest=n["largest"],
+        reversal=(n["reversal 0"], n["reversal 1"], n["reversal 2"]),
+        decay=(math.exp(-dt / n["decay 0"]), math.exp(-dt / n["decay 1"]), math.exp(-dt / n["decay 2"])),
+    )
+    to.row(compiled, one)
+
+
+_SPECIAL: Mapping[str, Callable[[Writer, Update], None]] = {"conductance_lif": _spike, "max_unpool": _unpool}
+"""Rules that are operations of their own."""
 
 
 def _row_function(to: Writer, one: Update, function: RowFunction) -> None:
@@ -139,22 +178,24 @@ def _row_function(to: Writer, one: Update, function: RowFunction) -> None:
     for name, kind in zip(form.draws, function.draws, strict=True):
         draws.append(f"scratch/{one.layer} {name}")
         to.scratch[draws[-1]] = math.prod(shape)
-        stream = {t.A: to.stream(f"{one.layer}/{name}"), t.B: kind == "normal"}
-        drawn = replace(one, out=draws[-1])
-        to.row(t.Op.DRAW, drawn, {**stream, t.C: to.array(WORDS[0])}, ())
-    ends, first = {}, len(to.sources)
-    for buffer in range(form.buffers):
-        sources = [replace(source, buffer=0) for source in one.sources if source.buffer == buffer]
-        ends[t.F + buffer] = to.summed(sources)[1]
+        drawn = Draw(draws[-1], to.stream(f"{one.layer}/{name}"), kind == "normal")
+        to.row(drawn, replace(one, out=draws[-1]))
     state = [Source(one.out, 1) if name == BEFORE else Source(f"{key}/{name}") for name in form.variables]
-    _, last = to.summed([*state, *map(Source, (*draws, one.out))])
-    room, buffers = f"scratch/{one.layer} addresses", f"scratch/{one.layer} buffers"
-    to.lists[room], to.scratch[buffers] = ARRAYS + form.arrays, (form.buffers + 2) * u.CHUNK
+    table, buffers = f"scratch/{one.layer} addresses", f"scratch/{one.layer} buffers"
+    to.lists[table], to.scratch[buffers] = ARRAYS + form.arrays, (form.buffers + 2) * u.CHUNK
     with calling(to.graph.network.layers[one.layer], f"layers.{one.layer}"):
         place = row_address(function.function, form)
-    row = {t.A: first, t.B: last, t.C: place, t.D: to.array(room), t.E: form.buffers, **ends}
-    row |= {t.IN: to.array(buffers), t.LOOKBACK: BEFORE in form.variables}
-    to.row(t.Op.ROW, one, row, function.numbers(to.graph.network.run.dt))
+    compiled = RunRow(
+        one.out,
+        [_buffer(one, buffer) for buffer in range(form.buffers)],
+        [*state, *map(Source, (*draws, one.out))],
+        place,
+        table,
+        buffers,
+        BEFORE in form.variables,
+        function.numbers(to.graph.network.run.dt),
+    )
+    to.row(compiled, one)
 
 
 def numbers_of_row(
@@ -178,37 +219,39 @@ def numbers_of_row(
     return row.numbers(graph.network.run.dt), factors
 
 
-def _accelerate(to: Writer, one: Update, row: dict[int, int]) -> None:
+def _accelerate(to: Writer, one: Update) -> None:
     match one.sources:
         case [Source(factor=1) as drive] if drive.key != one.out:  # which is written meanwhile
             pass
         case sources:
-            drive = Source(to.gather(one, row, sources))
+            drive = Source(to.gather(one, sources))
     assert one.rule.adaptive is not None
-    names = (one.rule.potential, one.rule.previous, *one.rule.adaptive)
-    arrays = [to.array(f"layers/{one.layer}/{name}") for name in names]
-    row = dict(zip((t.A, t.B, t.D, t.E), arrays, strict=True)) | {t.C: to.array(BUFFERS)}
-    row |= {t.F: to.link(one.sums)} if one.sums is not None else {}
-    to.row(t.Op.ACCELERATE, one, to.read(drive) | row, constants(one.rule, 1))
+    key, (step, age) = f"layers/{one.layer}", one.rule.adaptive
+    if one.sums is not None:
+        to.links[one.sums.link] = one.sums
+    compiled = Accelerate(
+        one.out,
+        drive,
+        before=f"{key}/{one.rule.potential}",
+        drive_before=f"{key}/{one.rule.previous}",
+        step=f"{key}/{step}",
+        age=f"{key}/{age}",
+        sums=one.sums.link if one.sums is not None else "",
+        rule=constants(one.rule, 1),
+    )
+    to.row(compiled, one)
 
 
 def control(to: Writer, one: Control) -> None:
     """Write the row that adapts the time scale of a layer."""
-    first = len(to.sources)
-    for term in one.terms:
-        to.sources.append((to.array(f"layers/{term.layer}/A"), 1, NORMS[term.norm]))
-        to.factors.append(term.coefficient)
-    others = (to.array(f"layers/{one.layer}/{n}") for n in ("time_scale_max", "energy_before"))
-    kind, *growth = one.scale
-    row = dict(zip((t.A, t.B, t.C, t.D, t.E), (*others, first, len(to.sources), kind), strict=True))
-    to.row(t.Op.CONTROL, one, row, growth)
+    terms = [Source(f"layers/{term.layer}/A", 1, term.coefficient, NORMS[term.norm]) for term in one.terms]
+    key, (kind, *growth) = f"layers/{one.layer}", one.scale
+    ceiling, before = f"{key}/time_scale_max", f"{key}/energy_before"
+    to.row(FollowEnergy(one.out, terms, ceiling, before, kind, growth), one)
 
 
 def call(to: Writer, one: Call) -> None:
     """Write the rows that sum up the input of an interpreted update, and note the update."""
-    drives = []
-    for buffer in range(one.buffers if one.sources is not None else 0):
-        sources = [replace(source, buffer=0) for source in one.reads if source.buffer == buffer]
-        row = {t.F: to.array(BUFFERS)}
-        drives.append(to.gather(one, row, sources, f", buffer {buffer}"))
+    buffers = range(one.buffers if one.sources is not None else 0)
+    drives = [to.gather(one, _buffer(one, buffer), f", buffer {buffer}") for buffer in buffers]
     to.calls.append(CallAt(len(to.rows), one, tuple(drives)))

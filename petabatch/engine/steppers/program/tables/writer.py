@@ -8,21 +8,17 @@ from typing import NamedTuple
 import numpy as np
 
 from petabatch.engine.steppers.program.tables.rules import constants
-from petabatch.engine.steppers.program.tables.weights import Weights
 from petabatch.geometry import Patches
 from petabatch.kernels.cpu.program import table as t
 from petabatch.kernels.cpu.program import units as u
+from petabatch.kernels.cpu.program.records import CODES
+from petabatch.kernels.operations.base import Operation
+from petabatch.kernels.operations.fields import Source, encoded
+from petabatch.kernels.operations.transport import Exchange, Join
+from petabatch.kernels.operations.updates import BUFFERS, WORDS, LazyDrive, UpdateUnits
+from petabatch.kernels.operations.weights import Weights
 from petabatch.network.graph import Graph
-from petabatch.network.operations import (
-    Call,
-    Control,
-    Exchange,
-    Join,
-    Operation,
-    Program,
-    Source,
-    Update,
-)
+from petabatch.network.operations import Call, Control, Program, Update
 from petabatch.spec.compiled import CompiledRule
 from petabatch.spec.rows import RowFunction
 
@@ -30,8 +26,6 @@ NOTHING = "scratch/"
 """The empty array, number 0."""
 GEOMETRY = ("window", "drive", "active", "values", "ends", "places", "vectors")
 """Scratch of a geometry, without its strips."""
-WORDS = ("scratch/random words", "scratch/more random words")
-BUFFERS = "scratch/buffers"
 INPUT = "scratch/input of "
 TRAIN = "spikes/"
 """Arrays of the spikes that a layer is given in a slice."""
@@ -85,6 +79,8 @@ class Writer:
         self.norms_of: dict[str, Weights] = {}
         """The norms of weights of each unit's own, by their array of a slice."""
         self.rows: list[list[int]] = []
+        self.made: list[Operation] = []
+        """The operation in each row."""
         self.labels: list[str] = []
         """What each row is called in a profile."""
         self.numbers: list[list[float]] = []
@@ -106,21 +102,16 @@ class Writer:
         """Return the number of an array."""
         return self.numbers_of.setdefault(key, len(self.numbers_of))
 
-    def row(self, op: t.Op, operation: Operation, row: Mapping[int, int], numbers: Sequence[float]) -> None:
-        """Add a row with its numbers; `row` has the columns beside those of every operation."""
-        when, columns = operation.when, [0] * t.COLUMNS
-        columns[t.CODE], columns[t.PERIOD], columns[t.OFFSET] = op, when.period, when.offset
+    def row(self, one: Operation, of: Operation, together: bool = False) -> None:
+        """Add a piece of a program's operation `of`, made when that is; of several slices if that is said."""
+        when, (columns, numbers) = of.when, encoded(one, self)
+        columns[t.CODE], columns[t.TOGETHER] = CODES.get(type(one), 0), together
+        columns[t.PERIOD], columns[t.OFFSET] = when.period, when.offset
         columns[t.STANDS], columns[t.WINDOW] = when.stands, when.window
-        columns[t.OUT] = self.array(operation.out)
-        for column, value in row.items():
-            columns[column] = value
         self.rows.append(columns)
-        self.labels.append(operation.label)
+        self.made.append(one)
+        self.labels.append(of.label)
         self.numbers.append([*numbers, *[0.0] * (t.NUMBERS - len(numbers))])
-
-    def read(self, source: Source) -> dict[int, int]:
-        """Return the columns of an operation with one source."""
-        return {t.IN: self.array(source.key), t.LOOKBACK: source.lookback}
 
     def summed(self, sources: Sequence[Source]) -> tuple[int, int]:
         """Add sources that are summed up; return where they begin and end."""
@@ -128,6 +119,18 @@ class Writer:
         self.sources += [(self.array(s.key), s.lookback, s.buffer) for s in sources]
         self.factors += [s.factor for s in sources]
         return first, len(self.sources)
+
+    def driven(self, drives: Sequence[LazyDrive]) -> tuple[int, int]:
+        """Add drives of a code; return where they begin and end."""
+        first = len(self.drives)
+        self.drives += [encoded(one, self)[0] for one in drives]
+        return first, len(self.drives)
+
+    def shared(self, weights: Weights | None) -> Weights | None:
+        """Keep weights in reading order, if there are any."""
+        if weights is not None:
+            self.weights[weights.names] = weights
+        return weights
 
     def geometry(self, p: Patches) -> int:
         """Return the number of a geometry."""
@@ -137,24 +140,15 @@ class Writer:
                 self.array(f"scratch/{name} {self.geometries.index(p)}")
         return self.geometries.index(p)
 
-    def gather(
-        self, one: Update | Call, row: dict[int, int], sources: Sequence[Source], end: str = ""
-    ) -> str:
+    def gather(self, one: Update | Call, sources: Sequence[Source], end: str = "") -> str:
         """Make the sum of sources an array of its own."""
         out = f"{INPUT}{one.layer}{end}"
         self.scratch[out] = int(np.prod(self.graph.network.layers[one.layer].shape))
-        first, last = self.summed(sources)
         gathered = Update(out, CompiledRule("linear"), tuple(sources), one.layer, when=one.when)
-        row = {**row, t.A: first, t.B: last, t.D: 0, t.E: 0}
-        self.row(t.Op.UPDATE, gathered, row, constants(gathered.rule, 1))
+        self.row(UpdateUnits(out, sources, "", "", "", constants(gathered.rule, 1)), gathered)
         return out
 
-    def link(self, one: Exchange | Join) -> int:
-        """Return the number of the link of what ranks exchange."""
-        key = f"links/{one.out}"
-        self.links[key] = one
-        return self.array(key)
-
-    def stream(self, layer: str) -> int:
-        """Return the number of the random stream of a layer."""
-        return self.array(f"random/layers/{layer}")
+    @staticmethod
+    def stream(layer: str) -> str:
+        """Return the pool of the random stream of a layer."""
+        return f"random/layers/{layer}"

@@ -18,25 +18,8 @@ from petabatch.kernels.cpu.program.lazy.layout import (
     TAKEN,
     WASTED,
 )
-from petabatch.kernels.cpu.program.table import (
-    BOUNDS,
-    FILTERED,
-    GEOMETRY,
-    HEIGHT,
-    KEPT,
-    LEFT,
-    LENGTHS,
-    OWN,
-    PANELS,
-    PRODUCTS,
-    SNAPSHOTS,
-    SOURCE,
-    SPARE,
-    SQUARES,
-    STRIDE,
-    C,
-    D,
-)
+from petabatch.kernels.cpu.program.records import drive_in
+from petabatch.kernels.cpu.program.table import LEFT, STRIDE
 from petabatch.kernels.cpu.program.team import ALL
 from petabatch.kernels.cpu.program.transport import project_units, shape_of
 from petabatch.kernels.cpu.program.views import doubles, floats
@@ -122,54 +105,57 @@ def add_rounding(lengths: Any, a: Any, b: Any, length: int, bounds: Any) -> None
 
 @njit(nogil=True, error_model="numpy")
 def filter_drives(
-    row: Any, sources: Any, factors: Any, drives: Any, arrays: Any, step: int, e: Any, gain: Any
+    op: Any, sources: Any, factors: Any, drives: Any, arrays: Any, step: int, e: Any, gain: Any
 ) -> tuple[float, float]:
     """Update F of all drives of a code; return its scalar products with both snapshots."""
     first, second = 0.0, 0.0
-    for d in range(row[C], row[D]):
-        n, snapshots = drives[d, SOURCE], floats(arrays, drives[d, SNAPSHOTS], 0)
+    for d in range(op.drives[0], op.drives[1]):
+        drive = drive_in(drives[d])
+        n, snapshots = drive.source[0], floats(arrays, drive.snapshots, 0)
         source, size = floats(arrays, sources[n, 0], step - sources[n, 1]), snapshots.size // 2
-        filtered = floats(arrays, drives[d, FILTERED], 0)[:size]
+        filtered = floats(arrays, drive.filtered, 0)[:size]
         x, y = _filter(source, e, gain * factors[n], filtered, snapshots[:size], snapshots[size:])
         first, second = first + x, second + y
     return first, second
 
 
 @njit(nogil=True, error_model="numpy")
-def set_bounds(row: Any, drives: Any, arrays: Any, shapes: Any, first: float, second: float) -> None:
+def set_bounds(op: Any, drives: Any, arrays: Any, shapes: Any, first: float, second: float) -> None:
     """Set the bounds of all drives of a code after those products, and the coefficients of snapshots."""
-    kept, length = doubles(arrays, row[KEPT]), 0
-    for d in range(row[C], row[D]):
-        shape = shape_of(shapes[drives[d, GEOMETRY]])
+    kept, length = doubles(arrays, op.kept), 0
+    for d in range(op.drives[0], op.drives[1]):
+        shape = shape_of(shapes[drive_in(drives[d]).geometry])
         length = max(length, shape.rows * shape.row)
     a, b = _coefficients(first, second, kept, length)
     kept[FACTOR_0], kept[FACTOR_1] = a, b
-    for d in range(row[C], row[D]):
-        snapshots, lengths = floats(arrays, drives[d, SNAPSHOTS], 0), floats(arrays, drives[d, LENGTHS], 0)
-        scratch, bounds = floats(arrays, drives[d, SQUARES], 0), floats(arrays, drives[d, BOUNDS], 0)
+    for d in range(op.drives[0], op.drives[1]):
+        drive = drive_in(drives[d])
+        snapshots, lengths = floats(arrays, drive.snapshots, 0), floats(arrays, drive.lengths, 0)
+        scratch, bounds = floats(arrays, drive.squares, 0), floats(arrays, drive.bounds, 0)
         size = snapshots.size // 2
-        filtered = floats(arrays, drives[d, FILTERED], 0)[:size]
+        filtered = floats(arrays, drive.filtered, 0)[:size]
         _square_rest(filtered, snapshots[:size], snapshots[size:], a, b, scratch[:size])
-        _lengths(scratch, shapes[drives[d, GEOMETRY]], scratch[size:], bounds)
+        _lengths(scratch, shapes[drive.geometry], scratch[size:], bounds)
         add_rounding(lengths, a, b, length, bounds)
 
 
 @njit(nogil=True, error_model="numpy")
-def take_snapshot(row: Any, drives: Any, arrays: Any, shapes: Any) -> None:
+def take_snapshot(op: Any, drives: Any, arrays: Any, shapes: Any) -> None:
     """Keep F of all drives in place of the older snapshot; `project_snapshot` is then due in all tiles."""
-    kept = doubles(arrays, row[KEPT])
+    kept = doubles(arrays, op.kept)
     slot = int(kept[TAKEN]) % 2
     kept[SQUARE_0], kept[SQUARE_1], kept[MIXED] = 0.0, 0.0, 0.0
-    for d in range(row[C], row[D]):
-        filtered, snapshots = floats(arrays, drives[d, FILTERED], 0), floats(arrays, drives[d, SNAPSHOTS], 0)
-        lengths, scratch = floats(arrays, drives[d, LENGTHS], 0), floats(arrays, drives[d, SQUARES], 0)
+    for d in range(op.drives[0], op.drives[1]):
+        drive = drive_in(drives[d])
+        filtered, snapshots = floats(arrays, drive.filtered, 0), floats(arrays, drive.snapshots, 0)
+        lengths, scratch = floats(arrays, drive.lengths, 0), floats(arrays, drive.squares, 0)
         size, positions = snapshots.size // 2, lengths.size // 2
         first, second = snapshots[:size], snapshots[size:]
         snapshot = second if slot == 1 else first
         copy(filtered, snapshot)
         _square_rest(snapshot, snapshot, snapshot, _ZERO, _ZERO, scratch[:size])
         mine = lengths[slot * positions : (slot + 1) * positions]
-        _lengths(scratch, shapes[drives[d, GEOMETRY]], scratch[size:], mine)
+        _lengths(scratch, shapes[drive.geometry], scratch[size:], mine)
         kept[SQUARE_0] += wide_squares(first)
         kept[SQUARE_1] += wide_squares(second)
         kept[MIXED] += wide_dot(first, second)
@@ -179,33 +165,34 @@ def take_snapshot(row: Any, drives: Any, arrays: Any, shapes: Any) -> None:
 
 @njit(nogil=True, error_model="numpy")
 def _project(
-    d: int, padded: Any, row: Any, drives: Any, arrays: Any, shapes: Any, tile: int, begin: int, end: int
+    d: int, padded: Any, op: Any, drives: Any, arrays: Any, shapes: Any, tile: int, begin: int, end: int
 ) -> Any:  # fmt: skip
     """Return the products of all features with a padded layer by one drive, in scratch.
 
     Of units begin .. end, those of a tile, or all of them.
     """
-    spare = floats(arrays, row[SPARE], 0)
-    into = spare if d == row[C] else spare[spare.size // 2 :]
-    panels, own = floats(arrays, drives[d, PANELS], 0), floats(arrays, drives[d, OWN], 0)
-    last = tile + 1 if row[HEIGHT] > 0 else ALL
-    project_units(padded, panels, own, arrays, shapes[drives[d, GEOMETRY]], into, tile, last)
+    spare = floats(arrays, op.spare, 0)
+    into = spare if d == op.drives[0] else spare[spare.size // 2 :]
+    drive = drive_in(drives[d])
+    panels, own = floats(arrays, drive.panels, 0), floats(arrays, drive.own, 0)
+    last = tile + 1 if op.height > 0 else ALL
+    project_units(padded, panels, own, arrays, shapes[drive.geometry], into, tile, last)
     return into[begin:end]
 
 
 @njit(nogil=True, error_model="numpy")
 def project_snapshot(
-    row: Any, drives: Any, arrays: Any, shapes: Any, tile: int, begin: int, end: int
+    op: Any, drives: Any, arrays: Any, shapes: Any, tile: int, begin: int, end: int
 ) -> None:  # fmt: skip
     """Write the products of the last snapshot with all features, of units begin .. end, those of a tile."""
-    products, slot = floats(arrays, row[PRODUCTS], 0), int(doubles(arrays, row[KEPT])[TAKEN] + 1) % 2
+    products, slot = floats(arrays, op.products, 0), int(doubles(arrays, op.kept)[TAKEN] + 1) % 2
     start = slot * (products.size // 2)
     found = products[start + begin : start + end]
-    for d in range(row[C], row[D]):
-        snapshots = floats(arrays, drives[d, SNAPSHOTS], 0)
+    for d in range(op.drives[0], op.drives[1]):
+        snapshots = floats(arrays, drive_in(drives[d]).snapshots, 0)
         padded = snapshots[slot * (snapshots.size // 2) :]
-        more = _project(d, padded, row, drives, arrays, shapes, tile, begin, end)
-        if d == row[C]:
+        more = _project(d, padded, op, drives, arrays, shapes, tile, begin, end)
+        if d == op.drives[0]:
             copy(more, found)
         else:
             add(more, np.float32(1), found)
@@ -213,16 +200,16 @@ def project_snapshot(
 
 @njit(nogil=True, error_model="numpy")
 def project_sources(
-    row: Any, sources: Any, factors: Any, drives: Any, arrays: Any, shapes: Any, step: int, tile: int,
+    op: Any, sources: Any, factors: Any, drives: Any, arrays: Any, shapes: Any, step: int, tile: int,
     begin: int, end: int,
 ) -> Any:  # fmt: skip
     """Return what all drives bring to units begin .. end, those of a tile, in scratch."""
-    found = floats(arrays, row[SPARE], 0)[begin:end]
-    for d in range(row[C], row[D]):
-        n = drives[d, SOURCE]
+    found = floats(arrays, op.spare, 0)[begin:end]
+    for d in range(op.drives[0], op.drives[1]):
+        n = drive_in(drives[d]).source[0]
         padded = floats(arrays, sources[n, 0], step - sources[n, 1])
-        more = _project(d, padded, row, drives, arrays, shapes, tile, begin, end)
-        if d > row[C]:
+        more = _project(d, padded, op, drives, arrays, shapes, tile, begin, end)
+        if d > op.drives[0]:
             add(more, factors[n], found)
         elif factors[n] != 1:
             multiply(factors[n], found)
@@ -230,11 +217,12 @@ def project_sources(
 
 
 @njit(nogil=True, error_model="numpy")
-def forget_snapshots(row: Any, drives: Any, arrays: Any) -> None:
+def forget_snapshots(op: Any, drives: Any, arrays: Any) -> None:
     """Begin with F = 0, which no snapshot predicts."""
-    kept = doubles(arrays, row[KEPT])
+    kept = doubles(arrays, op.kept)
     kept[SQUARE_0], kept[SQUARE_1], kept[MIXED], kept[WASTED], kept[DUE] = 0.0, 0.0, 0.0, 0.0, 0.0
-    for d in range(row[C], row[D]):
-        floats(arrays, drives[d, FILTERED], 0)[:] = _ZERO
-        floats(arrays, drives[d, SNAPSHOTS], 0)[:] = _ZERO
-        floats(arrays, drives[d, LENGTHS], 0)[:] = _ZERO
+    for d in range(op.drives[0], op.drives[1]):
+        drive = drive_in(drives[d])
+        floats(arrays, drive.filtered, 0)[:] = _ZERO
+        floats(arrays, drive.snapshots, 0)[:] = _ZERO
+        floats(arrays, drive.lengths, 0)[:] = _ZERO

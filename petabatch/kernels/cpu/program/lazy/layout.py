@@ -8,7 +8,6 @@ import numpy as np
 
 from petabatch.geometry import Patches
 from petabatch.kernels.cpu.jit import njit
-from petabatch.kernels.cpu.program.table import FEATURES, FLOATS, LISTS
 from petabatch.kernels.cpu.program.units import CHUNK
 from petabatch.kernels.cpu.program.views import floats, unsigned
 from petabatch.kernels.cpu.sizes import LANES, WORD
@@ -99,9 +98,9 @@ def words(nf: int) -> int:
 
 
 @njit(nogil=True, error_model="numpy")
-def work_of(row: Any, arrays: Any) -> Work:
+def work_of(op: Any, arrays: Any) -> Work:
     """Return the thread's scratch for a block of positions."""
-    nf, numbers, lists = row[FEATURES], floats(arrays, row[FLOATS], 0), unsigned(arrays, row[LISTS])
+    nf, numbers, lists = op.features, floats(arrays, op.floats, 0), unsigned(arrays, op.lists)
     wide, room, block = -(-nf // WORD) * WORD, BLOCK * nf + LANES, BLOCK // WORD * nf
     buffers, at, listed = 2 * max(CHUNK, nf), 2 * wide + 2 * room, wide + block + nf
     return Work(

@@ -9,20 +9,8 @@ import numpy as np
 from petabatch.kernels.cpu.jit import FAST, njit
 from petabatch.kernels.cpu.non_shared import order_by_position, products_of_units
 from petabatch.kernels.cpu.program.lazy.layout import Work, words
-from petabatch.kernels.cpu.program.table import (
-    BOUNDS,
-    FEATURES,
-    FILTERED,
-    GEOMETRY,
-    NORMS,
-    OFFSETS,
-    OWN,
-    ROWS,
-    VECTORS,
-    WINDOW_OF,
-    C,
-    D,
-)
+from petabatch.kernels.cpu.program.records import drive_in
+from petabatch.kernels.cpu.program.table import VECTORS, WINDOW_OF
 from petabatch.kernels.cpu.program.transport import shape_of
 from petabatch.kernels.cpu.program.views import floats, longs
 from petabatch.kernels.cpu.rules import transfer
@@ -71,18 +59,19 @@ def _add_bound(norms: Any, bound: Any, known: Any) -> None:
 
 
 @njit(nogil=True, error_model="numpy")
-def norms_of(row: Any, drives: Any, arrays: Any, d: int) -> tuple[Any, int, Any]:
+def norms_of(op: Any, drives: Any, arrays: Any, d: int) -> tuple[Any, int, Any]:
     """Return |w| of the features, how much further on those of the next position are, and bounds on |R|."""
-    own = floats(arrays, drives[d, OWN], 0).size > 0
-    norms, bounds = floats(arrays, drives[d, NORMS], 0), floats(arrays, drives[d, BOUNDS], 0)
-    return norms, row[FEATURES] if own else 0, bounds
+    drive = drive_in(drives[d])
+    own = floats(arrays, drive.own, 0).size > 0
+    norms, bounds = floats(arrays, drive.norms, 0), floats(arrays, drive.bounds, 0)
+    return norms, op.features if own else 0, bounds
 
 
 @njit(nogil=True, error_model="numpy")
-def add_bounds(known: Any, position: int, row: Any, drives: Any, arrays: Any) -> None:
+def add_bounds(known: Any, position: int, op: Any, drives: Any, arrays: Any) -> None:
     """Add the bounds of all drives but the first to what is known of the potentials of one position."""
-    for d in range(row[C] + 1, row[D]):
-        norms, pitch, bounds = norms_of(row, drives, arrays, d)
+    for d in range(op.drives[0] + 1, op.drives[1]):
+        norms, pitch, bounds = norms_of(op, drives, arrays, d)
         _add_bound(norms[position * pitch :], bounds[position], known)
 
 
@@ -158,8 +147,8 @@ def _products_of_shared(
     first: int, last: int, base: int, nf: int, drive: Any, arrays: Any, shapes: Any, work: Work, found: Any
 ) -> None:  # fmt: skip
     """Write the products of listed units of features first .. last with their patches of one drive's F."""
-    filtered, rows = floats(arrays, drive[FILTERED], 0), floats(arrays, drive[ROWS], 0)
-    offsets, vectors = longs(arrays, drive[OFFSETS])[base:], longs(arrays, shapes[drive[GEOMETRY], VECTORS])
+    filtered, rows = floats(arrays, drive.filtered, 0), floats(arrays, drive.rows, 0)
+    offsets, vectors = longs(arrays, drive.offsets)[base:], longs(arrays, shapes[drive.geometry, VECTORS])
     length, begin = rows.size // nf, 0
     for f in range(first, last):
         end = work.ends[f]
@@ -173,8 +162,8 @@ def _products_of_own(
     n: int, base: int, drive: Any, arrays: Any, shapes: Any, work: Work, found: Any
 ) -> None:  # fmt: skip
     """Write the products of `n` listed units with patches of their own, of one drive's F."""
-    geometry, filtered = shapes[drive[GEOMETRY]], floats(arrays, drive[FILTERED], 0)
-    offsets, own = longs(arrays, drive[OFFSETS])[base:], floats(arrays, drive[OWN], 0)
+    geometry, filtered = shapes[drive.geometry], floats(arrays, drive.filtered, 0)
+    offsets, own = longs(arrays, drive.offsets)[base:], floats(arrays, drive.own, 0)
     s, window = shape_of(geometry), floats(arrays, geometry[WINDOW_OF], 0)
     patches = own.reshape((own.size // window.size, window.size))
     order_by_position(work.places[:n], work.counts, work.order)
@@ -184,26 +173,27 @@ def _products_of_own(
 
 
 @njit(nogil=True, error_model="numpy")
-def has_own(row: Any, drives: Any, arrays: Any) -> bool:
+def has_own(op: Any, drives: Any, arrays: Any) -> bool:
     """Return whether units have weights of their own, by any drive."""
-    for d in range(row[C], row[D]):  # noqa: SIM110  (compiled)
-        if floats(arrays, drives[d, OWN], 0).size > 0:
+    for d in range(op.drives[0], op.drives[1]):  # noqa: SIM110  (compiled)
+        if floats(arrays, drive_in(drives[d]).own, 0).size > 0:
             return True
     return False
 
 
 @njit(nogil=True, error_model="numpy")
 def drive_listed(
-    first: int, last: int, n: int, base: int, row: Any, drives: Any, arrays: Any, shapes: Any, work: Work
+    first: int, last: int, n: int, base: int, op: Any, drives: Any, arrays: Any, shapes: Any, work: Work
 ) -> None:  # fmt: skip
     """Write what all drives bring to the `n` listed units, of features first .. last."""
-    for d in range(row[C], row[D]):
-        into = work.found if d == row[C] else work.values
-        if floats(arrays, drives[d, OWN], 0).size > 0:
-            _products_of_own(n, base, drives[d], arrays, shapes, work, into)
+    for d in range(op.drives[0], op.drives[1]):
+        into = work.found if d == op.drives[0] else work.values
+        drive = drive_in(drives[d])
+        if floats(arrays, drive.own, 0).size > 0:
+            _products_of_own(n, base, drive, arrays, shapes, work, into)
         else:
-            _products_of_shared(first, last, base, row[FEATURES], drives[d], arrays, shapes, work, into)
-        if d > row[C]:
+            _products_of_shared(first, last, base, op.features, drive, arrays, shapes, work, into)
+        if d > op.drives[0]:
             for i in range(n):
                 work.found[i] += into[i]
 

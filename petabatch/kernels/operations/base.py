@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from petabatch.clock import fires
+from petabatch.kernels.operations.fields import Out, Source, fields_of, short
 
 
 @dataclass(frozen=True)
@@ -35,24 +35,30 @@ ALWAYS = When()
 
 
 @dataclass(frozen=True)
-class Operation(ABC):
-    """Something that is done to an array of a slice, by its key, or to scratch."""
+class Operation:
+    """Something that is done to an array of a slice, by its key, or to scratch.
 
-    out: str
+    Its fields are its record, see `fields.py`. A kernel reads them by name.
+    """
+
+    out: Out
     when: When = field(default=ALWAYS, kw_only=True)
 
     def __str__(self) -> str:
-        return f"{_short(self.out)} = {self._text}{self.when}"
+        return f"{short(self.out)} = {self._text}{self.when}"
 
     @property
     def label(self) -> str:
         """Its name in a profile."""
-        return f"{type(self).__name__.lower()} {_short(self.out)}"
+        return f"{type(self).__name__.lower()} {short(self.out)}"
 
     @property
     def reads(self) -> Sequence[Source]:
-        """The arrays that it reads."""
-        return ()
+        """The arrays that it reads: its sources."""
+        values = (getattr(self, one.name) for one in fields_of(type(self)))
+        several = ((one,) if isinstance(one, Source) else one for one in values)
+        found = (one for some in several if isinstance(some, tuple) for one in some)
+        return tuple(one for one in found if isinstance(one, Source))
 
     @property
     def writes(self) -> Sequence[str]:
@@ -60,33 +66,13 @@ class Operation(ABC):
         return (self.out,)
 
     @property
-    @abstractmethod
     def _text(self) -> str:
         """The right-hand side."""
+        return f"{type(self).__name__.lower()} of {', '.join(map(str, self.reads))}"
 
 
 @dataclass(frozen=True)
-class Source:
-    """An array that a layer's input is summed up from, of `lookback` steps ago."""
+class OfSource(Operation):
+    """An operation that reads one array."""
 
-    key: str
-    lookback: int = 0
-    factor: float = 1.0
-    buffer: int = 0
-
-    def __str__(self) -> str:
-        name = _short(self.key) + (f"[-{self.lookback}]" if self.lookback else "")
-        return name if self.factor == 1 else f"-{name}" if self.factor == -1 else f"{self.factor:g} {name}"
-
-
-def _short(key: str) -> str:
-    """Return the key of an array as it is printed: V1 for the activity of a layer, V1.V for another."""
-    kind, _, name = key.partition("/")
-    if kind == "scratch":
-        return f"<{name}>"
-    if kind == "records":
-        return f"<record of {_short(name)}>"
-    if kind == "margins":
-        return f"<{name} and its margin>"
-    layer, _, variable = name.partition("/")
-    return layer if variable == "A" else f"{layer}.{variable}"
+    source: Source

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 from petabatch.geometry import Axis, Patches
+from petabatch.kernels.operations.fields import Floats
 
 
 def with_margin_as_units(p: Patches) -> Patches:
@@ -40,3 +42,20 @@ class Weights:
     @property
     def _shape(self) -> tuple[int, ...]:
         return (self.patches.features, self.patches.y.size, self.patches.x.size, self.patches.channels)
+
+
+class ReadsWeights:
+    """An operation with patches of weights."""
+
+    weights: str
+    geometry: Any
+
+    @property
+    def shared(self) -> Weights | None:
+        """Its weights in reading order; None where each unit has its own."""
+        return Weights(self.weights, self.geometry) if self.geometry.shared else None
+
+    @property
+    def own(self) -> Floats:
+        """The patches of each unit, where it has its own."""
+        return "" if self.geometry.shared else self.weights

@@ -1,25 +1,12 @@
-"""Operations that move activities: copies, padding, and what connections deliver."""
+"""Operations that move activities: copies, padding, what ranks exchange."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from petabatch.geometry import Patches
-from petabatch.network.operations.base import Operation, Source
+from petabatch.kernels.operations.base import OfSource, Operation
+from petabatch.kernels.operations.fields import Doubles, Key, Longs, short
 from petabatch.variable import Border
-
-
-@dataclass(frozen=True)
-class OfSource(Operation):
-    """An operation that reads one array."""
-
-    source: Source
-
-    @property
-    def reads(self) -> Sequence[Source]:
-        """The arrays that it reads."""
-        return (self.source,)
 
 
 @dataclass(frozen=True)
@@ -36,12 +23,22 @@ class Fill(Operation):
     """One value everywhere."""
 
     value: float
-    double: bool = False
-    """The array is of float64."""
+
+    @property
+    def label(self) -> str:
+        """Its name in a profile."""
+        return f"fill {short(self.out)}"
 
     @property
     def _text(self) -> str:
         return f"{self.value:g}"
+
+
+@dataclass(frozen=True)
+class FillDouble(Fill):
+    """One value everywhere in an array of float64."""
+
+    out: Doubles
 
 
 @dataclass(frozen=True)
@@ -101,6 +98,9 @@ class Join(OfSource):
     tiles: bool = False
     """Of the ranks that have other tiles, not of those that have other features."""
 
+    link = Key(Longs, "links/{0.out}")
+    """The array of the messages, see `kernels/cpu/program/messages.py`."""
+
     @property
     def label(self) -> str:
         """Its name in a profile."""
@@ -130,6 +130,9 @@ class Exchange(OfSource):
     """The rows of this rank, which are `out`, become the sum of all that reach them; else the others become
     what they are there. Both in place."""
 
+    link = Key(Longs, "links/{0.out}")
+    """The array of the messages, see `kernels/cpu/program/messages.py`."""
+
     @property
     def label(self) -> str:
         """Its name in a profile."""
@@ -139,80 +142,6 @@ class Exchange(OfSource):
     def _text(self) -> str:
         what = "summed with" if self.adds else "with"
         return f"{self.source} {what} {self.before} rows of the tile before, {self.after} of that after"
-
-
-@dataclass(frozen=True)
-class Carry(OfSource):
-    """What patches deliver: each unit's product with its patch, or (`scatter`) the sum of patches."""
-
-    weights: str
-    """The array of weights; empty for pooling."""
-    patches: Patches
-    scatter: bool
-    method: str = "sum"
-    """Of pooling: sum or max."""
-    factor: float = 1.0
-
-    @property
-    def label(self) -> str:
-        """Its name in a profile."""
-        return f"{self._verb} {self.out.removeprefix('scratch/')}"
-
-    @property
-    def _verb(self) -> str:
-        if not self.weights:
-            return "spread" if self.scatter else "pool"
-        return "synthesize" if self.scatter else "project"
-
-    @property
-    def _text(self) -> str:
-        p, what = self.patches, self._verb
-        patch = f"{p.y.size} x {p.x.size} x {p.channels}"
-        weights = f" by {self.weights.split('/')[1]}" if self.weights else f" {self.method}"
-        return f"{what} {self.source}{weights}: {p.positions} positions, {p.features} patches {patch}"
-
-
-@dataclass(frozen=True)
-class List(OfSource):
-    """The active units of a layer in a step; lists of some steps are kept."""
-
-    layer: str
-
-    @property
-    def label(self) -> str:
-        """Its name in a profile."""
-        return f"list {self.source}"
-
-    @property
-    def _text(self) -> str:
-        return f"active units of {self.source}"
-
-
-@dataclass(frozen=True)
-class Scatter(OfSource):
-    """What single synapses deliver, summed from the active units."""
-
-    connection: str
-    """Its arrays are those of `connections/<connection>`."""
-    positions: int
-    """Places at which the same synapses are."""
-    active: str
-    """The lists of active units of the pre layer."""
-
-    @property
-    def reads(self) -> Sequence[Source]:
-        """The arrays that it reads."""
-        return (*super().reads, Source(self.active))
-
-    @property
-    def label(self) -> str:
-        """Its name in a profile."""
-        return f"scatter {self.connection}"
-
-    @property
-    def _text(self) -> str:
-        places = f" at each of {self.positions} positions" if self.positions > 1 else ""
-        return f"scatter {self.source} by {self.connection}{places}"
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,90 @@
+"""Kernels are called with records whose fields are those of the declaration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+from petabatch.kernels.cpu.addresses import SIGNATURE
+from petabatch.kernels.cpu.program import calls, records
+from petabatch.kernels.cpu.program.operations import OPERATIONS
+from petabatch.kernels.operations import look, patches, synapses, transport, updates
+from petabatch.kernels.operations.base import OfSource, Operation
+from petabatch.kernels.operations.fields import Doubles, Source, encoded, fields_of
+from petabatch.kernels.operations.updates import LazyDrive, Measure
+from petabatch.kernels.rows import NUMBERS
+
+
+@dataclass(frozen=True)
+class Weigh(Operation):
+    """`out` = a number times the source, of some steps ago, plus the first of `more`."""
+
+    source: Source
+    shape: tuple[int, int]
+    factor: float
+    more: Doubles
+
+
+class Named:
+    """Arrays that are called as they are numbered."""
+
+    def array(self, key: str) -> int:
+        return int(key)
+
+    def none(self, _: Any) -> Any:
+        raise NotImplementedError
+
+    geometry = summed = driven = none
+
+
+def test_a_kernel_reads_by_name_what_the_declaration_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(records, "OPERATIONS", {})
+
+    @records.operation(Weigh)
+    def weigh(op: Any, step: int) -> None:
+        for i in range(op.out.size):
+            op.out[i] = np.float32(op.factor) * op.source[i] + op.more[0] + op.shape[1] * step
+
+    steps, out = np.arange(6, dtype=np.float32).reshape(3, 2), np.zeros(2, np.float32)
+    more = np.array([0.5])
+    arrays = np.array(
+        [[0, 0, 1], [out.ctypes.data, 2, 1], [steps.ctypes.data, 2, 3], [more.ctypes.data, 1, 1]], np.int64
+    )
+    columns, numbers = encoded(Weigh("1", Source("2", 1), (10, 100), 2.0, "3"), Named())
+    rows, own = np.array([columns]), np.zeros(NUMBERS)
+    own[: len(numbers)] = numbers
+    frame = np.zeros(calls.FRAME, np.int64)
+    frame[calls.ROWS], frame[calls.WIDTH] = rows.ctypes.data, rows.shape[1]
+    frame[calls.CONSTANTS], frame[calls.OPERATIONS] = own.ctypes.data, 1
+    frame[calls.ARRAYS], frame[calls.HELD] = arrays.ctypes.data, len(arrays)
+    frame[calls.STEP] = 5  # the source is that of step 4: place 1 of 3
+    records.OPERATIONS[Weigh, False](frame.ctypes.data)
+    np.testing.assert_array_equal(out, [2 * 2 + 0.5 + 500, 2 * 3 + 0.5 + 500])
+
+
+def test_every_operation_that_is_declared_has_a_kernel() -> None:
+    modules = (look, patches, synapses, transport, updates)
+    kinds = {one for module in modules for one in vars(module).values() if isinstance(one, type)}
+    declared = {one for one in kinds if issubclass(one, Operation)} - {Operation, OfSource}
+    without = {patches.Carry, patches.Weighted, updates.Random, Measure}
+    assert {one for one, together in OPERATIONS if not together} == declared - without
+    assert all((one, False) in OPERATIONS for one, together in OPERATIONS if together)
+
+
+@pytest.mark.parametrize("record", [LazyDrive, Measure])
+def test_what_is_stored_is_read_without_the_arrays(record: type) -> None:
+    fields = [one for one in fields_of(record) if one.kind.plain]
+    row = np.arange(100, 150)
+    found = records.stored_in(record)(row)
+    for one in fields:
+        expected = row[one.column : one.column + one.kind.columns]
+        assert np.array_equal(np.atleast_1d(getattr(found, one.name)), expected), one.name
+
+
+def test_kernels_have_the_signature_by_which_the_loop_calls_them() -> None:
+    assert len(SIGNATURE) == 1
+    for one in OPERATIONS.values():
+        assert one.py_func.__code__.co_varnames[0] == "frame"
