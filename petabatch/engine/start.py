@@ -186,7 +186,7 @@ class Start:
             with calling(synapses.init, f"connections.{name}.init"):
                 if synapses.apart:
                     self._draw_apart(name, synapses.init, mine["starts"][:, -1], weights)
-                else:
+                elif weights.size or synapses.init.given:
                     whole = weights.reshape(len(weights), 1, 1, 1, 1, 1, -1)
                     self._draw(name, synapses.init, synapses.mode, whole)
         except InputError as error:
@@ -206,6 +206,8 @@ class Start:
     def _draw_apart(self, name: str, init: Initial, counts: Array, weights: Array) -> None:
         """Set the initial weights of slices with different numbers of synapses."""
         for index, count in enumerate(counts.tolist()):
+            if count == 0 and not init.given:
+                continue  # of nothing there is no image, and no distribution
             own = np.empty((1, 1, 1, 1, 1, 1, count), weights.dtype)
             self._fill(init, own, f"weights/{name}", index)
             weights[index, :count] = own.reshape(-1)

@@ -46,6 +46,7 @@ from petabatch.spec.schedule import Every
 from petabatch.spec.sweep import Sweep
 from petabatch.weights import L2 as Unit
 from petabatch.weights import Constant as Start
+from petabatch.weights import ImagePatches
 from petabatch.weights.random import Constant as ConstantWeights
 from support.networks import GivenImages, GivenWeights, images, lca_network
 from support.programs import random_network
@@ -173,6 +174,15 @@ def test_a_connection_that_has_drawn_no_synapses_is_told(mode: Any) -> None:
     assert told.startswith("connections.s: it has no synapses: none of 1 possible ones")
     assert ("extra_non_shared" in told) == (one == (4, 4, 1))
     assert not any("its weights are all 0" in text for text in warnings(net(0.01)))
+
+
+@pytest.mark.parametrize("per_slice", [False, True])
+def test_no_synapses_have_no_weights_to_draw(per_slice: bool) -> None:
+    source = ImageArray(data=images(1, 1, (4, 4, 1)), normalize="range")
+    sparse = Sparse(pre="a", post="b", probability=0.0, init=ImagePatches(source=source), per_slice=per_slice)
+    layers = {"a": Constant(shape=(1, 1, 2), value=1.0), "b": Linear(shape=(1, 1, 2))}
+    network = Network(run=Run(steps=2, batch=2), layers=layers, connections={"s": sparse})
+    assert any("it has no synapses" in note for note in notes(network))
 
 
 def test_spikes_of_slices_that_there_are_not_are_told() -> None:
