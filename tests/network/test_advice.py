@@ -179,7 +179,14 @@ def test_a_connection_that_has_drawn_no_synapses_is_told(mode: Any) -> None:
 @pytest.mark.parametrize("per_slice", [False, True])
 def test_no_synapses_have_no_weights_to_draw(per_slice: bool) -> None:
     source = ImageArray(data=images(1, 1, (4, 4, 1)), normalize="range")
-    sparse = Sparse(pre="a", post="b", probability=0.0, init=ImagePatches(source=source), per_slice=per_slice)
+    sparse = Sparse(
+        pre="a",
+        post="b",
+        probability=0.0,
+        init=ImagePatches(source=source),
+        per_slice=per_slice,
+        mode="non_shared" if per_slice else "extra_non_shared",
+    )
     layers = {"a": Constant(shape=(1, 1, 2), value=1.0), "b": Linear(shape=(1, 1, 2))}
     network = Network(run=Run(steps=2, batch=2), layers=layers, connections={"s": sparse})
     assert any("it has no synapses" in note for note in notes(network))
