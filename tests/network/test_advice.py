@@ -189,7 +189,9 @@ def test_no_synapses_have_no_weights_to_draw(per_slice: bool) -> None:
     )
     layers = {"a": Constant(shape=(1, 1, 2), value=1.0), "b": Linear(shape=(1, 1, 2))}
     network = Network(run=Run(steps=2, batch=2), layers=layers, connections={"s": sparse})
-    assert any("it has no synapses" in note for note in notes(network))
+    assert (
+        any("it has no synapses" in note for note in notes(network)) is not per_slice
+    )  # others may have some
 
 
 def test_spikes_of_slices_that_there_are_not_are_told() -> None:
