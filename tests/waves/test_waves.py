@@ -475,6 +475,14 @@ def test_points_of_a_key_that_is_no_longer_swept_are_those_with_its_own_value(
     assert_same(recorded(run), recorded(swept(small, "whole", f"sweep.{KEY}=[0.2, 0.3]")))
 
 
+def test_a_sweep_whose_points_are_extended_keeps_no_state_of_the_points_before(small: Path) -> None:
+    """They may be the same in another order: a run that starts from it would take those of other points."""
+    swept(small, "waves", f"sweep.{KEY}=[0.2, 0.3]").close()
+    assert list((small.parent / "waves" / "checkpoints").iterdir())
+    swept(small, "waves", f"sweep.{KEY}=[0.3, 0.2]", extend=True).close()
+    assert not list((small.parent / "waves" / "checkpoints").iterdir())
+
+
 def test_points_of_another_network_are_not_extended(small: Path) -> None:
     swept(small, "waves", SWEEP, "sweep.wave=2")
     with pytest.raises(RunDirectoryError, match=r"layers.V1.tau = 11.0, in the directory 10.0"):
