@@ -61,7 +61,13 @@ class Waves(Experiment):
             if to_be_fitted(network):
                 loaded = replace(loaded, network=fitted(network, comm))
                 base = build(_point(loaded.network))
-            began = 0 if network.run.start_from is None else Origin.of(network.run, network.batch).step
+            began = 0
+            if network.run.start_from is not None:
+                origin: Origin = comm.broadcast(Origin.of(network.run, network.batch))
+                began = origin.step
+                # The latest one of a run may be another one when further points are made.
+                run = loaded.network.run.model_copy(update={"start_from": str(origin.head)})
+                loaded = replace(loaded, network=loaded.network.model_copy(update={"run": run}))
             plan = schedule(base)
         sweep = cls(loaded, plan, began=began)
         alike = sweep.sweep.wave is None and sweep._alike
