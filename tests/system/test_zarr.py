@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ import xarray
 from system.test_events import PARAMS as SPIKES
 
 import petabatch as pb
+from petabatch.engine.failure import Failure
 from petabatch.errors import ResourceError, StoppedEarly
 from petabatch.report.information import describe
 from petabatch.report.integrity import verify
@@ -186,16 +188,16 @@ def test_points_of_a_sweep_do_not_move_while_others_are_made(
 ) -> None:
     expected = read_sweep(pb.open(alone(small, "whole", ZARR, *WAVES)))
     with monkeypatch.context() as patched:
-        real, made = compute.taken, 0
+        real, made = compute.Recorded.end, 0
 
-        def stopping(*arguments: object) -> object:
+        def stopping(recorded: compute.Recorded, stopped: Mapping[int, Failure]) -> None:
             nonlocal made
             made += 1
             if made == 2:
                 signal.raise_signal(signal.SIGTERM)
-            return real(*arguments)  # type: ignore[arg-type]
+            real(recorded, stopped)
 
-        patched.setattr(compute, "taken", stopping)
+        patched.setattr(compute.Recorded, "end", stopping)
         with pytest.raises(StoppedEarly):
             alone(small, "cut", ZARR, *WAVES)
     with pb.open(small.parent / "cut") as found:
