@@ -204,6 +204,8 @@ def join(path: Path, objects: Sequence[object] = ()) -> Counts:
 def _join(directory: RunDirectory, objects: Sequence[object], before: Mapping[str, Any]) -> Counts:
     """Write `run.h5` of a run whose provenance was that `before`."""
     directory.verify()
+    if directory.in_zarr:
+        require_zarr()
     loaded = reloaded(directory, False, objects)
     comm = Serial()
     plan = experiment(loaded, comm, asked=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +21,7 @@ from petabatch.results import Results
 from petabatch.session import RunSession
 from petabatch.storage.merge import merge
 from petabatch.waves import compute
+from petabatch.waves.run import join
 from support.commands import Command, alone, contents
 
 ZARR = "output.format=zarr"
@@ -164,6 +165,17 @@ def test_without_the_extra_the_hint_names_it(small: Path, monkeypatch: pytest.Mo
         with pytest.raises(ResourceError, match=r"zarr.*not installed[^$]*\.\[zarr\]"):
             work()
     assert not (small.parent / "other").exists()
+
+
+@pytest.mark.parametrize("again", [lambda path: pb.resume(path, mpi=False), join])
+def test_without_the_extra_what_goes_on_with_a_run_says_so_before_it_computes(
+    small: Path, monkeypatch: pytest.MonkeyPatch, again: Callable[[Path], object]
+) -> None:
+    out = alone(small, "out", ZARR, *WAVES)
+    (out / "run.zarr" / "zarr.json").unlink()
+    monkeypatch.setitem(sys.modules, "zarr", None)
+    with pytest.raises(ResourceError, match="needs the package zarr"):
+        again(out)
 
 
 def read_sweep(found: Results) -> dict[str, np.ndarray]:
