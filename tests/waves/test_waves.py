@@ -20,6 +20,7 @@ from petabatch import results, simulation
 from petabatch.errors import (
     AlreadyDone,
     DamagedError,
+    InputError,
     ParamsError,
     RunDirectoryError,
     StoppedEarly,
@@ -493,6 +494,16 @@ def test_all_points_start_from_one_checkpoint_of_a_run_that_goes_on(small: Path)
     with pytest.raises(
         RunDirectoryError, match=r"start_from = .*_000000020\.h5, in the directory .*_000000010\.h5"
     ):
+        swept(small, "waves", *settings, f"sweep.{KEY}=[0.2, 0.3, 0.4]", extend=True)
+
+
+def test_points_do_not_start_from_a_checkpoint_that_was_replaced(small: Path) -> None:
+    first = alone(small, "first", *FROZEN, "run.displays=1")
+    settings = (f"run.start_from={first}", "run.displays=4")
+    swept(small, "waves", *settings, f"sweep.{KEY}=[0.2, 0.3]").close()
+    shutil.rmtree(first)
+    alone(small, "first", *FROZEN, "run.displays=1", "run.seed=7")
+    with pytest.raises(InputError, match=r"files have changed(.|\n)*step_000000010\.h5"):
         swept(small, "waves", *settings, f"sweep.{KEY}=[0.2, 0.3, 0.4]", extend=True)
 
 
