@@ -216,6 +216,8 @@ def resume(
                     with _refusing():
                         loaded = reloaded(directory, changed_input, objects)
                         loaded = loaded.with_parts(features=features, rows=rows).on(device)
+                        if directory.in_zarr:
+                            require_zarr()
                     assert_same_software(comm, loaded)
                     if directory.in_waves:
                         with _inputs_in_place():

@@ -135,13 +135,16 @@ def checkpoint_of(origin: Path) -> Path:
         if not origin.is_dir():
             checkpoint_batch(origin)
             return origin
-        head = latest_checkpoint(RunDirectory.open(origin))
+        directory = RunDirectory.open(origin)
+        head = latest_checkpoint(directory)
         if head is None:
-            raise StorageError(
-                f"{origin}: no complete checkpoint to start from\n"
-                "    hint:     if they were pruned, recorded weights are left: "
+            hint = (
+                "if they were pruned, recorded weights are left: "
                 f'init = {{ type = "file", path = "{origin}", connection = NAME }}'
             )
+            if directory.in_waves:
+                hint = "a sweep ends with one if all its points are made together, in one wave on each rank"
+            raise StorageError(f"{origin}: no complete checkpoint to start from\n    hint:     {hint}")
     return head
 
 

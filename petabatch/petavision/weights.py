@@ -65,10 +65,7 @@ def init(draft: Draft, part: Part, pre: Part, post: Part) -> Table:
             part.refuse("sparseFraction", "this is not a fraction", f"{sparse:g}")
         if (least := part.whole("minNNZ")) > 0:
             units = part.whole("nyp") * part.whole("nxp") * post.whole("nf")
-            chance = sum(
-                math.comb(units, one) * (1 - sparse) ** one * sparse ** (units - one)
-                for one in range(min(least, units + 1))
-            )
+            chance = chance_of_fewer(least, units, sparse)
             if chance > 1e-6:
                 part.differs(f"{chance:.1%} of patches have fewer than minNNZ = {least} weights other than 0")
             else:
@@ -83,6 +80,18 @@ def init(draft: Draft, part: Part, pre: Part, post: Part) -> Table:
         | ({"mean": mean} if mean else {})
         | ({"deviation": deviation} if deviation != 1 else {})
     )
+
+
+def chance_of_fewer(least: int, units: int, zero: float) -> float:
+    """Return the probability that fewer than `least` of `units` weights are not 0, as each is with `zero`."""
+    if zero in (0.0, 1.0):
+        return float(zero == 1 or units < least)
+    logs = (  # of the terms of a binomial distribution, whose coefficients are beyond the range of floats
+        math.lgamma(units + 1) - math.lgamma(one + 1) - math.lgamma(units - one + 1)
+        + one * math.log1p(-zero) + (units - one) * math.log(zero)
+        for one in range(min(least, units + 1))
+    )  # fmt: skip
+    return sum(map(math.exp, logs))
 
 
 def _weight(part: Part, default: float) -> float:

@@ -61,7 +61,7 @@ class Labels(View):
     def gallery(self) -> Gallery:
         """Return an image of one pixel for each name; raises InputError for names without a class."""
         names = self.names if isinstance(self.names, tuple) else _listed(self.names, "files")
-        numbers = np.array([self._label(name) for name in names], np.float32).reshape(len(names), 1, 1, -1)
+        numbers = np.array(list(map(self._label, names)), np.float32).reshape(len(names), 1, 1, -1)
 
         def read(number: int, rows: slice, columns: slice) -> np.ndarray:
             return np.asarray(numbers[number, rows, columns])

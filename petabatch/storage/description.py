@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -114,12 +115,22 @@ def segments_of(directory: RunDirectory) -> list[str]:
 
 
 def metadata_of(directory: RunDirectory) -> dict[str, list[int]]:
-    """Return the checksums of the metadata of a run in Zarr; none where `run.json` is damaged."""
+    """Return the checksums of the metadata of a run in Zarr; none where `run.json` is damaged.
+
+    Raises StorageError where it names files elsewhere, which may be read and removed.
+    """
     try:
         with _stored(directory) as stored:
-            return dict(stored["metadata"])
+            found = dict(stored["metadata"])
     except DamagedError:
         return {}
+    for path in map(PurePosixPath, found):
+        if path.is_absolute() or ".." in path.parts:
+            raise StorageError(
+                f"{directory.path / DESCRIPTION}: refused, since it names a file elsewhere\n"
+                f"    found:    {path}\n    expected: files below {directory.run_file}"
+            )
+    return found
 
 
 @contextmanager

@@ -64,6 +64,8 @@ def fingerprints(network: Network) -> list[Fingerprint]:
         sources.append(network.evaluate.source)
     paths = [path for source in sources for path in source.paths()]
     paths += _programs(network.plugins)
+    if network.sweep is not None and network.run.start_from is not None:
+        paths.append(network.run.start_from)  # from which points that are made later start, too
     return over_files(_fingerprint, paths, f"fingerprinting {len(paths):,} input files")
 
 

@@ -111,8 +111,10 @@ def _fixed_files(directory: RunDirectory) -> list[str]:
     segments = all_segments(directory)
     of_rank_0 = [segment for segment in segments if segment.lo <= 0]
     # A run that was killed in its first flush has no index, and rank 0 has written one segment; the index
-    # is there before the first checkpoint of steps that it has made, and described before.
-    flushed = not directory.started_from_another and any(checkpoint_steps(directory))
+    # is there before the first checkpoint of steps that it has made, and described before. A sweep may have
+    # been killed after its only checkpoint, at its end, and before its first index.
+    alone = not directory.started_from_another and not directory.in_waves
+    flushed = alone and any(checkpoint_steps(directory))
     merged = not directory.in_zarr and any(segment.merged for segment in of_rank_0)
     there = (directory.path / directory.index).exists()
     indexed = flushed or merged or len(of_rank_0) > 1 or _ended(directory) or there

@@ -1,1 +1,1 @@
-"""Sweeps of more points than are held at once: computed in waves."""
+"""Sweeps and pools: points computed in waves or in the slots of a pool, and kept by their values."""

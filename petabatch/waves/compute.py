@@ -144,6 +144,7 @@ def _wave(
             else:
                 _go_on(engine, before)
                 recorded.go_on(found or before)
+            del found, told, before  # else state and records are held twice, and the file stays open
         planning = time.monotonic() - began
 
         def is_due(step: int) -> bool:

@@ -35,7 +35,8 @@ def save_end(directory: RunDirectory, network: Network, ends: Sequence[End], lea
     edges = [0, *(end for _, end, _ in found)]
     covers = [begin for begin, *_ in found] == edges[:-1] and edges[-1] == network.batch
     in_one = all(len(spans) <= 1 for spans in ranks) and all(end - begin == n for begin, end, n in found)
-    if not leaders.broadcast(covers and in_one):
+    begins: list[int] | None = leaders.broadcast(edges[:-1] if covers and in_one else None)
+    if begins is None:
         return
     mine = ends[0] if ends else None
     writers = leaders.split(int(mine is not None))
@@ -57,7 +58,7 @@ def save_end(directory: RunDirectory, network: Network, ends: Sequence[End], lea
         lo=mine.numbers[0],
         hi=mine.numbers[-1] + 1,
         batch=network.batch,
-        rank=writers.rank,
+        rank=begins.index(mine.numbers[0]),  # ranks of a resumed sweep may have their waves in another order
         gather=in_order,
         keep=network.checkpoint.keep,
     )

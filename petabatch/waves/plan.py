@@ -61,10 +61,17 @@ class Waves(Experiment):
             if to_be_fitted(network):
                 loaded = replace(loaded, network=fitted(network, comm))
                 base = build(_point(loaded.network))
-            began = 0 if network.run.start_from is None else Origin.of(network.run, network.batch).step
+            began = 0
+            if network.run.start_from is not None:
+                origin: Origin = comm.broadcast(Origin.of(network.run, network.batch))
+                began = origin.step
+                # The latest one of a run may be another one when further points are made.
+                run = loaded.network.run.model_copy(update={"start_from": str(origin.head)})
+                loaded = replace(loaded, network=loaded.network.model_copy(update={"run": run}))
             plan = schedule(base)
         sweep = cls(loaded, plan, began=began)
-        fits = sweep.sweep.wave is None and sweep.count <= min(POINTS, sweep._fitting(threads) / SHARE)
+        alike = sweep.sweep.wave is None and sweep._alike
+        fits = alike and sweep.count <= min(POINTS, sweep._fitting(threads) / SHARE)
         fits = fits and shortage(plan, network.batch, lane_threads(network.run, threads)) is None
         return replace(sweep, whole=bool(comm.broadcast(fits)))
 
@@ -83,12 +90,16 @@ class Waves(Experiment):
     def _in_common(self) -> set[str]:
         return paths_in_common(self.base.graph, self.network)
 
+    @property
+    def _alike(self) -> bool:
+        """Whether all points have the same of what slices of a wave have in common."""
+        return self._in_common.isdisjoint(self.sweep.columns)
+
     @cached_property
     def layout(self) -> Layout:
         """What is kept of each point."""
         paths, batch = tuple(self.sweep.columns), self.network.run.batch
-        same = self._in_common.isdisjoint(paths)
-        return layout_of(self.base, digest(self.network), paths, batch, same, self.began)
+        return layout_of(self.base, digest(self.network), paths, batch, self._alike, self.began)
 
     def __str__(self) -> str:
         waves = "one wave" if self.whole else f"waves of {self.size(None):,}"

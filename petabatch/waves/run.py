@@ -19,6 +19,7 @@ from petabatch.params import read
 from petabatch.results import open as open_results
 from petabatch.spec.load import Loaded, resolved
 from petabatch.stop_signals import StopFlag, watch
+from petabatch.storage.checkpoint import drop_checkpoints
 from petabatch.storage.claim import Claim, claimed
 from petabatch.storage.description import Status, recorded_provenance, status_of
 from petabatch.storage.directory import RunDirectory
@@ -182,6 +183,7 @@ def _go_on(directory: RunDirectory, loaded: Loaded, extend: bool) -> None:
             f"{directory.path}: this directory has another sweep\n"
             "    hint:     `petabatch run --extend` without --chunk makes the points that are new"
         )
+    drop_checkpoints(directory)  # that at the end has the slices of the sweep before, in its order
     directory.write(RESOLVED, resolved(loaded.network))
 
 
@@ -202,6 +204,8 @@ def join(path: Path, objects: Sequence[object] = ()) -> Counts:
 def _join(directory: RunDirectory, objects: Sequence[object], before: Mapping[str, Any]) -> Counts:
     """Write `run.h5` of a run whose provenance was that `before`."""
     directory.verify()
+    if directory.in_zarr:
+        require_zarr()
     loaded = reloaded(directory, False, objects)
     comm = Serial()
     plan = experiment(loaded, comm, asked=True)

@@ -260,17 +260,22 @@ class _Committing:
     def add(self, wave: Wave) -> bool:
         """Take over a wave; return whether all are committed now."""
         self._waves.append(wave.rows)
-        large = self.nbytes * sum(map(len, self._waves)) > ON_DISK
-        if not large and time.monotonic() - self._last < _COMMIT:
+        if not self._large and time.monotonic() - self._last < _COMMIT:
             return False
         self.commit()
         return True
 
+    @property
+    def _large(self) -> bool:
+        return self.nbytes * sum(map(len, self._waves)) > ON_DISK
+
     def commit(self) -> None:
-        """Write all to a file of points."""
+        """Write all to a file of points; what the last wave records may be on disk, and stays apart then."""
         if not self._waves:
             return
-        self.writer.commit(Rows.joined(self._waves))
+        *before, last = self._waves
+        for rows in (before, [last]) if before and self._large else (self._waves,):
+            self.writer.commit(Rows.joined(rows))
         self._waves, self._last = [], time.monotonic()
         self.committed()
 

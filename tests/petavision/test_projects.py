@@ -14,6 +14,7 @@ import pytest
 import petabatch
 from petabatch import in_memory
 from petabatch.petavision import read
+from petabatch.petavision.weights import chance_of_fewer
 from support.petavision_groups import written
 
 PARAMS = Path(__file__).parent / "params"
@@ -195,6 +196,14 @@ def test_what_minnnz_changes_is_told(tmp_path: Path, given: str, said: str) -> N
     """Of 3 x 3 x 2 weights: P(fewer than 3) with p = 0.1 is 0.9^18 + 18 0.1 0.9^17 + 153 0.01 0.9^16."""
     _, report = tables(tmp_path, written("HyPerConn", given))
     assert said in report
+
+
+def test_minnnz_of_large_patches_is_told() -> None:
+    """Binomial coefficients of these are beyond the range of floats; the median is the mean here."""
+    assert chance_of_fewer(9000, 18000, 0.5) == pytest.approx(0.5, abs=0.01)
+    assert chance_of_fewer(8000, 18000, 0.5) < 1e-6
+    assert chance_of_fewer(3, 18, 0.9) == pytest.approx(0.9**18 + 18 * 0.1 * 0.9**17 + 153 * 0.01 * 0.9**16)
+    assert [chance_of_fewer(least, 18, zero) for least, zero in ((19, 0.0), (18, 0.0), (1, 1.0))] == [1, 0, 1]
 
 
 def test_a_time_scale_without_its_probe_is_left_out_where_no_other_is_meant(tmp_path: Path) -> None:

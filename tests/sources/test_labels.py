@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from petabatch.errors import InputError, ParamsError
+from petabatch.regular_files import read_text
 from petabatch.sources import Images, Labels
 
 NAMES = ("a/3_cat.png", "a/0_dog.png", "a/2_cat_dog.png", "a/1_owl.png")
@@ -64,3 +65,16 @@ def test_a_list_that_is_missing_or_empty_is_an_error_with_its_name(tmp_path: Pat
     (tmp_path / "empty.txt").write_text("# none\n")
     with pytest.raises(InputError, match=r"empty.txt: this list of files is empty"):
         Labels(names=str(tmp_path / "empty.txt"), classes=("a",)).gallery()
+
+
+def test_a_list_of_classes_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "classes.txt").write_text("cat\ndog\n")
+    found = list[Path]()
+
+    def noted(path: Path) -> str:
+        found.append(path)
+        return read_text(path)
+
+    monkeypatch.setattr("petabatch.sources.labels.read_text", noted)
+    Labels(names=NAMES, classes=str(tmp_path / "classes.txt")).gallery()
+    assert len(found) == 1

@@ -262,3 +262,11 @@ def test_synapses_of_the_checkpoint_are_told_where_the_params_make_others(
     for key in ("targets", "delays", "weights"):
         with Simulator.from_run(first) as one, Simulator.from_run(on) as other:
             np.testing.assert_array_equal(one["c"][key], other["c"][key])
+
+
+def test_a_sweep_without_a_state_at_its_end_says_when_there_is_one(small: Path) -> None:
+    alone(
+        small, "first", "connections.dictionary.learn.every='never'", "sweep.run.seed=[1, 2]", "sweep.wave=1"
+    )
+    with pytest.raises(InputFileError, match=r"no complete checkpoint(.|\n)*one wave on each rank"):
+        go_on(small, "on")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ import xarray
 from system.test_events import PARAMS as SPIKES
 
 import petabatch as pb
+from petabatch.engine.failure import Failure
 from petabatch.errors import ResourceError, StoppedEarly
 from petabatch.report.information import describe
 from petabatch.report.integrity import verify
@@ -19,6 +21,7 @@ from petabatch.results import Results
 from petabatch.session import RunSession
 from petabatch.storage.merge import merge
 from petabatch.waves import compute
+from petabatch.waves.run import join
 from support.commands import Command, alone, contents
 
 ZARR = "output.format=zarr"
@@ -164,6 +167,17 @@ def test_without_the_extra_the_hint_names_it(small: Path, monkeypatch: pytest.Mo
     assert not (small.parent / "other").exists()
 
 
+@pytest.mark.parametrize("again", [lambda path: pb.resume(path, mpi=False), join])
+def test_without_the_extra_what_goes_on_with_a_run_says_so_before_it_computes(
+    small: Path, monkeypatch: pytest.MonkeyPatch, again: Callable[[Path], object]
+) -> None:
+    out = alone(small, "out", ZARR, *WAVES)
+    (out / "run.zarr" / "zarr.json").unlink()
+    monkeypatch.setitem(sys.modules, "zarr", None)
+    with pytest.raises(ResourceError, match="needs the package zarr"):
+        again(out)
+
+
 def read_sweep(found: Results) -> dict[str, np.ndarray]:
     return {name: found[name][...] for name in found} | found.coordinates
 
@@ -186,16 +200,16 @@ def test_points_of_a_sweep_do_not_move_while_others_are_made(
 ) -> None:
     expected = read_sweep(pb.open(alone(small, "whole", ZARR, *WAVES)))
     with monkeypatch.context() as patched:
-        real, made = compute.taken, 0
+        real, made = compute.Recorded.end, 0
 
-        def stopping(*arguments: object) -> object:
+        def stopping(recorded: compute.Recorded, stopped: Mapping[int, Failure]) -> None:
             nonlocal made
             made += 1
             if made == 2:
                 signal.raise_signal(signal.SIGTERM)
-            return real(*arguments)  # type: ignore[arg-type]
+            real(recorded, stopped)
 
-        patched.setattr(compute, "taken", stopping)
+        patched.setattr(compute.Recorded, "end", stopping)
         with pytest.raises(StoppedEarly):
             alone(small, "cut", ZARR, *WAVES)
     with pb.open(small.parent / "cut") as found:

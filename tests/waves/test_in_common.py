@@ -77,3 +77,15 @@ def test_points_with_synapses_of_their_own_share_a_wave(tmp_path: Path) -> None:
         plan = Waves.of(simulation.read(file, [*given, f"connections.tracts.mode='{mode}'"]))
         points = plan.points()
         assert len(list(plan.cut(points, 4))) == waves
+
+
+@pytest.mark.parametrize(
+    ("key", "whole"), [("connections.tracts.speed", False), ("layers.nodes.parameters.k", True)]
+)
+def test_points_whose_synapses_differ_are_no_single_wave(key: str, whole: bool, tmp_path: Path) -> None:
+    """The state at the end of a sweep that is a single wave has one array of synapses, for all points."""
+    file = tmp_path / "nodes.toml"
+    file.write_text(NODES, "utf-8")
+    plan = Waves.of(simulation.read(file, [f"sweep.{key}=[0.3, 1.0]"]))
+    assert plan.whole == whole
+    assert ("one wave" in str(plan)) == whole

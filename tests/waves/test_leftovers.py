@@ -9,6 +9,7 @@ import pytest
 
 from petabatch import simulation
 from petabatch.errors import RunDirectoryError
+from petabatch.report.integrity import verify
 from petabatch.storage import claim, points, points_writer
 from petabatch.storage.claim import Claim
 from petabatch.storage.files import temporary_name
@@ -119,3 +120,15 @@ def test_a_job_has_a_claim_beside_which_nothing_is_repaired(
     assert seen == [out, out]
     assert not claim.claimed(out)
     assert run.repair(points.RunDirectory.open(out)) == [("rebuilt", "run.h5")]
+
+
+def test_a_sweep_that_was_killed_between_its_last_state_and_its_first_index_is_whole(small: Path) -> None:
+    out = small.parent / "waves"
+    simulation.run(simulation.read(small, SETTINGS[:3]), out, mpi=False, quiet=True).close()
+    assert list((out / "checkpoints").iterdir())
+    for name in ("run.h5", "run.json"):
+        (out / name).unlink()
+    text, whole = verify(out, repairing=False)
+    assert whole, text
+    with simulation.resume(out, mpi=False, quiet=True) as run:
+        assert run.status == "done"

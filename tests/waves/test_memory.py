@@ -17,7 +17,10 @@ from petabatch import simulation
 from petabatch.engine.engine import Engine
 from petabatch.errors import StorageError
 from petabatch.storage import points_writer, segment
+from petabatch.storage.points import Rows
 from petabatch.waves import checkpoints, index, session
+from petabatch.waves.plan import Waves
+from petabatch.waves.queue import Parts
 from support.commands import datasets, write_small
 
 FROZEN = ("connections.dictionary.learn.every='never'", "run.displays=3", "output.flush=7")
@@ -54,6 +57,30 @@ def test_records_that_do_not_fit_into_memory_are_the_same(
     for name, values in expected.items():
         assert found[name].tobytes() == values.tobytes(), name
     assert not [path for path in (tmp_path / "other" / "checkpoints").iterdir() if path.suffix != ".h5"]
+
+
+def test_what_a_wave_records_on_disk_is_not_joined_in_memory_with_other_waves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = write_small(tmp_path)
+    expected = swept(file, "whole", SWEEP)
+    plan = Waves.of(simulation.read(file, [*FROZEN, SWEEP]))
+    for module in (checkpoints, session):
+        monkeypatch.setattr(module, "ON_DISK", 3 * plan.layout.nbytes)
+    joined, join = list[list[int]](), Rows.joined
+
+    def noted(parts: Sequence[Rows]) -> Rows:
+        joined.append([len(one) for one in parts])
+        return join(parts)
+
+    monkeypatch.setattr(Rows, "joined", noted)
+    monkeypatch.setattr(session, "_COMMIT", 1e9)
+    parts = Parts(plan.points(), np.arange(5), np.array([1, 5]))
+    monkeypatch.setattr(Waves, "cut", lambda *_: parts)
+    found = swept(file, "other", SWEEP, "sweep.wave=4")
+    assert joined == [[1], [4]]
+    assert found.keys() == expected.keys()
+    assert all(found[name].tobytes() == values.tobytes() for name, values in expected.items())
 
 
 def test_a_full_disk_is_told_before_points_are_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import signal
+import weakref
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -98,6 +100,28 @@ def test_a_killed_wave_goes_on_from_its_checkpoint(
     assert steps == [step]
     assert not file.exists()
     assert_same(recorded(run), recorded(start(small, "whole", *SWEEP)))
+
+
+def test_a_wave_does_not_keep_what_it_has_gone_on_from(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its state and its records would be held twice, and its file would stay open."""
+    killed(small, monkeypatch, 1, *SWEEP)
+    found, kept = list[weakref.ref[SavedWave]](), list[bool]()
+    load, put = wave.load, compute.Recorded.put
+
+    def noted(path: Path) -> SavedWave:
+        saved = load(path)
+        found.append(weakref.ref(saved))
+        return saved
+
+    def seen(*arguments: Any) -> None:
+        kept.extend(one() is not None for one in found)
+        put(*arguments)
+
+    monkeypatch.setattr(wave, "load", noted)
+    monkeypatch.setattr(compute.Recorded, "put", seen)
+    simulation.resume(small.parent / "waves", mpi=False, quiet=True).close()
+    assert kept
+    assert not any(kept)
 
 
 def test_a_wave_that_is_killed_twice_goes_on_from_the_later_checkpoint(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import signal
 import time
 from collections.abc import Sequence
@@ -19,6 +20,7 @@ from petabatch import results, simulation
 from petabatch.errors import (
     AlreadyDone,
     DamagedError,
+    InputError,
     ParamsError,
     RunDirectoryError,
     StoppedEarly,
@@ -473,6 +475,36 @@ def test_points_of_a_key_that_is_no_longer_swept_are_those_with_its_own_value(
     run = swept(small, "waves", f"sweep.{KEY}=[0.2, 0.3]", "sweep.wave=2", extend=True)
     assert np.concatenate(computed).tolist() == [1]
     assert_same(recorded(run), recorded(swept(small, "whole", f"sweep.{KEY}=[0.2, 0.3]")))
+
+
+def test_a_sweep_whose_points_are_extended_keeps_no_state_of_the_points_before(small: Path) -> None:
+    """They may be the same in another order: a run that starts from it would take those of other points."""
+    swept(small, "waves", f"sweep.{KEY}=[0.2, 0.3]").close()
+    assert list((small.parent / "waves" / "checkpoints").iterdir())
+    swept(small, "waves", f"sweep.{KEY}=[0.3, 0.2]", extend=True).close()
+    assert not list((small.parent / "waves" / "checkpoints").iterdir())
+
+
+def test_all_points_start_from_one_checkpoint_of_a_run_that_goes_on(small: Path) -> None:
+    first = alone(small, "first", *FROZEN, "run.displays=1")
+    settings = (f"run.start_from={first}", "run.displays=4")
+    swept(small, "waves", *settings, f"sweep.{KEY}=[0.2, 0.3]").close()
+    shutil.rmtree(first)
+    alone(small, "first", *FROZEN, "run.displays=2")
+    with pytest.raises(
+        RunDirectoryError, match=r"start_from = .*_000000020\.h5, in the directory .*_000000010\.h5"
+    ):
+        swept(small, "waves", *settings, f"sweep.{KEY}=[0.2, 0.3, 0.4]", extend=True)
+
+
+def test_points_do_not_start_from_a_checkpoint_that_was_replaced(small: Path) -> None:
+    first = alone(small, "first", *FROZEN, "run.displays=1")
+    settings = (f"run.start_from={first}", "run.displays=4")
+    swept(small, "waves", *settings, f"sweep.{KEY}=[0.2, 0.3]").close()
+    shutil.rmtree(first)
+    alone(small, "first", *FROZEN, "run.displays=1", "run.seed=7")
+    with pytest.raises(InputError, match=r"files have changed(.|\n)*step_000000010\.h5"):
+        swept(small, "waves", *settings, f"sweep.{KEY}=[0.2, 0.3, 0.4]", extend=True)
 
 
 def test_points_of_another_network_are_not_extended(small: Path) -> None:

@@ -378,6 +378,22 @@ def test_damaged_metadata_is_rebuilt(tmp_path: Path) -> None:
         assert_holds(run.directory, 4)
 
 
+@pytest.mark.parametrize("up", ["..", "layers/../../.."])
+def test_no_file_outside_of_a_store_is_removed_whatever_its_description_names(
+    tmp_path: Path, up: str
+) -> None:
+    run = opened(make(tmp_path))
+    flush(run, 0)
+    other = tmp_path / "other"
+    other.write_text("kept", "utf-8")
+    for name in (str(other), f"{up}/../other"):
+        described().save(run.directory, metadata={name: [0]})
+        with pytest.raises(StorageError, match="names a file elsewhere"):
+            flush(run, 1)
+        assert not verify(run.directory.path, repairing=False)[1]
+    assert other.read_text("utf-8") == "kept"
+
+
 def test_a_store_without_its_index_says_so(tmp_path: Path) -> None:
     directory = make(tmp_path)
     with pytest.raises(DamagedError, match=r"run\.zarr/zarr\.json: this file is missing"):
