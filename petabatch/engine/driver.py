@@ -98,7 +98,7 @@ class Driver:
     Raises
     ------
     ArgumentError
-        For something that cannot be advanced, such as a simulator in place of its `engine`, and what is no hook.
+        For what cannot be advanced, such as a simulator in place of its `engine`, and for what is no hook.
     NonFiniteError, InputError
         While it advances, as what is advanced does.
 
@@ -129,7 +129,9 @@ class Driver:
             raise ArgumentError("driven", "this cannot be advanced", driven, expected, hint)
         for hook in hooks:
             if not isinstance(hook, Hook):
-                raise ArgumentError("hooks", "this is not a hook", hook, "objects of classes derived from Hook")
+                raise ArgumentError(
+                    "hooks", "this is not a hook", hook, "objects of a class derived from Hook"
+                )
         self._driven, self._hooks = driven, hooks
 
     @property
