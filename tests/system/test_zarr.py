@@ -6,6 +6,7 @@ import shutil
 import signal
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ import xarray
 from system.test_events import PARAMS as SPIKES
 
 import petabatch as pb
+from petabatch.engine.engine import Engine
 from petabatch.errors import DamagedError, ResourceError, StoppedEarly
 from petabatch.report.information import describe
 from petabatch.report.integrity import verify
@@ -213,16 +215,16 @@ def test_points_of_a_sweep_do_not_move_while_others_are_made(
 ) -> None:
     expected = read_sweep(pb.open(alone(small, "whole", ZARR, *WAVES)))
     with monkeypatch.context() as patched:
-        real, made = compute.taken, 0
+        real, made = compute.open_engine, 0
 
-        def stopping(*arguments: object) -> object:
+        def stopping(*arguments: Any) -> Engine:
             nonlocal made
             made += 1
             if made == 2:
                 signal.raise_signal(signal.SIGTERM)
-            return real(*arguments)  # type: ignore[arg-type]
+            return real(*arguments)
 
-        patched.setattr(compute, "taken", stopping)
+        patched.setattr(compute, "open_engine", stopping)
         with pytest.raises(StoppedEarly):
             alone(small, "cut", ZARR, *WAVES)
     with pb.open(small.parent / "cut") as found:
