@@ -84,7 +84,10 @@ class Progress:
         The log has a line at the end of the run, and at ends of displays where the last line is not recent.
         """
         rate = self._rate.note(step, self._clock() - self._kernels())
-        parts = [f"{total[0]} {total[1]:.2f}"] if total is not None else []
+        # The total of a network that diverges has hundreds of digits.
+        parts = (
+            [f"{total[0]} {total[1]:{'.2f' if abs(total[1]) < 1e9 else '.3g'}}"] if total is not None else []
+        )
         parts += [f"{fraction[0]} {fraction[1]:.2%}"] if fraction is not None else []
         if rate:
             parts += [f"{rate * self.slices:,.0f} slice·steps/s"]

@@ -11,8 +11,10 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import nullcontext
 from typing import Protocol
 
+from petabatch.arguments import whole_number
 from petabatch.clock import fires
 from petabatch.engine.engine import Engine
+from petabatch.errors import ArgumentError
 from petabatch.parallel.blocking_io import BlockingIO
 from petabatch.parallel.watchdog import Watch, Worker
 
@@ -95,6 +97,8 @@ class Driver:
 
     Raises
     ------
+    ArgumentError
+        For what cannot be advanced, such as a simulator in place of its `engine`, and for what is no hook.
     NonFiniteError, InputError
         While it advances, as what is advanced does.
 
@@ -119,6 +123,15 @@ class Driver:
     """
 
     def __init__(self, driven: Driven, *hooks: Hook) -> None:
+        if not hasattr(driven, "next_sync"):
+            hint = "a simulator has it as `engine`" if hasattr(driven, "engine") else ""
+            expected = "what is advanced, such as Simulator.engine"
+            raise ArgumentError("driven", "this cannot be advanced", driven, expected, hint)
+        for hook in hooks:
+            if not isinstance(hook, Hook):
+                raise ArgumentError(
+                    "hooks", "this is not a hook", hook, "objects of a class derived from Hook"
+                )
         self._driven, self._hooks = driven, hooks
 
     @property
@@ -139,20 +152,29 @@ class Driver:
     def advance(self, until: int) -> Iterator[int]:
         """Make the steps up to step `until`, yielding the number of steps made after each sync event.
 
-        The hooks that are due have been called then. A loop that is left makes no further steps.
+        The hooks that are due have been called then. A loop that is left makes no further steps. Raises
+        ArgumentError if `until` is not a whole number, or the `next` of a hook does not return a later step.
         """
+        return self._advance(whole_number("until", until))
+
+    def _advance(self, until: int) -> Iterator[int]:
         # Threads and files are the caller's: an `Engine` is advanced within its `running`.
         driven, hooks = self._driven, self._hooks
         while (step := driven.step) < until:
             stop = min(until, driven.next_sync())
             for hook in hooks:
                 if (wanted := hook.next(step)) is not None:
-                    stop = min(stop, wanted)
+                    stop = min(stop, _later(hook, wanted, step))
             driven.advance(stop)
             for hook in hooks:
                 if hook.due(stop):
                     hook.at(stop)
             yield stop
+
+
+def _later(hook: Hook, wanted: int, step: int) -> int:
+    """Return the step that a hook wants; with one that has been made, the loop would not end."""
+    return whole_number(f"{type(hook).__name__}.next({step})", wanted, step + 1)
 
 
 def drive(engine: Engine, *hooks: Hook, watch: Watch | None = None) -> Generator[int]:

@@ -105,12 +105,16 @@ def problem_of_values(
             hint=f"did you mean {elsewhere[0]}?" if elsewhere else did_you_mean(name, tables),
         )
     if name not in tables or not keys:
+        without_kind = [f"{one}.{name}" for one in known if name and one.partition(".")[2] == kind]
+        nearest = (
+            f"did you mean {without_kind[0]}?" if without_kind else did_you_mean(f"{kind}.{name}", known)
+        )
         return Problem(
             key,
             f"values may {vary} for layers, connections and probes",
             found=path,
             expected="KIND.NAME.KEY",
-            hint="" if kind in KINDS else did_you_mean(f"{kind}.{name}", known),
+            hint="" if kind in KINDS else nearest,
         )
     table = tables[name]
     if is_source(network, path):
@@ -130,12 +134,13 @@ def problem_of_values(
             for key, one in (_inner(table, "parameters") or {}).items()
             if type(one) is float
         ]
+        own = f"parameters.{'.'.join(keys)}"
         return Problem(
             key,
             f"this cannot {vary}" if _exists(table, keys) else "there is no such key",
             found=rest,
             expected=f"a number of the dynamics: {', '.join(numbers)}",
-            hint=did_you_mean(".".join(keys), numbers),
+            hint=f"did you mean {own}?" if own in numbers else did_you_mean(".".join(keys), numbers),
         )
     if kind == "connections" and keys[0] in ("init", "normalize", "learn", "decorrelate", "revive"):
         owner = table.owner

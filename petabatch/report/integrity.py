@@ -40,14 +40,16 @@ def verify(path: Path, repairing: bool) -> tuple[str, bool]:
     for state in (*damaged, *lost):
         lines += [
             f"{state.state:18} {state.problem or directory.path / state.name}",
-            f"                   {_meaning(state, sorted(whole), running, directory.in_waves)}",
+            f"                   {_meaning(state, sorted(whole), running, directory)}",
         ]
     steps = ", ".join(str(step) for step in sorted(whole))
     lines.append(f"whole checkpoints  {f'at steps {steps}' if steps else 'none'}")
     return "\n".join(lines), repaired and not damaged
 
 
-def _meaning(state: FileState, checkpoints: Sequence[int | None], running: bool, in_waves: bool) -> str:
+def _meaning(
+    state: FileState, checkpoints: Sequence[int | None], running: bool, directory: RunDirectory
+) -> str:
     """Return what is lost with a damaged file, or how to get it back."""
     steps = [step for step in checkpoints if step is not None]
     if state.segment is not None:
@@ -62,11 +64,13 @@ def _meaning(state: FileState, checkpoints: Sequence[int | None], running: bool,
         elif state.state == "lost":
             remedy = "lost; the other steps can be read, and an unfinished run can be resumed"
         else:
-            remedy = "lost without a copy of the file; `petabatch verify --repair` leaves them out of the run"
+            remedy = "lost without a copy of the file"
+            if not directory.in_zarr:  # whose arrays have no gaps
+                remedy += "; `petabatch verify --repair` leaves them out of the run"
         return f"steps {first} to {last} of {slices}: {remedy}"
     if state.checkpoint is not None:
         return f"the checkpoint of step {state.checkpoint} is lost; the recorded results are not affected"
-    if state.name in (RUN_FILE, f"{STORE}/{METADATA}") or (in_waves and state.name == DESCRIPTION):
+    if state.name in (RUN_FILE, f"{STORE}/{METADATA}") or (directory.in_waves and state.name == DESCRIPTION):
         return "can be made from the other files: petabatch verify --repair"
     if state.name.startswith(f"{POINTS}/") and state.state == "lost":
         return "`petabatch resume` makes its points again"

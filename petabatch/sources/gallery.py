@@ -45,7 +45,8 @@ class Gallery:
     """`block(first, last)` returns images `first` to `last - 1` of one array, `[n, ny, nx, nf]`, as stored;
     None where each is read alone."""
     note: Callable[[], str] = lambda: ""
-    """Returns what it costs if all readers together follow films at too many places, else ""."""
+    """Returns what can hardly be meant, or what it costs if all readers together follow films at too many
+    places, else ""."""
 
     @property
     def frames(self) -> Sequence[int]:

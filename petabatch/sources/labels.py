@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated, Literal
 
 import numpy as np
@@ -66,14 +66,30 @@ class Labels(View):
         def read(number: int, rows: slice, columns: slice) -> np.ndarray:
             return np.asarray(numbers[number, rows, columns])
 
-        return Gallery([numbers.shape[1:]] * len(names), read, names.__getitem__)
+        shapes = [numbers.shape[1:]] * len(names)
+        return Gallery(shapes, read, names.__getitem__, note=lambda: self._unnamed(names))
+
+    def _unnamed(self, names: Sequence[str]) -> str:
+        """Say which classes are texts that no name contains, as one that is misspelt, else ""."""
+        if isinstance(self.classes, int):
+            return ""
+        missing = [text for text in self._texts(self.classes) if not any(text in name for name in names)]
+        if not missing:
+            return ""
+        more = f" and {len(missing) - 3:,} more" if len(missing) > 3 else ""
+        told = ", ".join(map(repr, missing[:3]))
+        return f"no name contains the class{'es' * (len(missing) > 1)} {told}{more}; a name is {names[0]!r}"
+
+    @staticmethod
+    def _texts(classes: str | tuple[str, ...]) -> tuple[str, ...]:
+        return classes if isinstance(classes, tuple) else _listed(classes, "classes")
 
     @property
     def _label(self) -> Callable[[str], list[float]]:
         """What makes the values of all classes of a name."""
         if isinstance(self.classes, int):
             return self._numbered
-        texts = self.classes if isinstance(self.classes, tuple) else _listed(self.classes, "classes")
+        texts = self._texts(self.classes)
         return lambda name: [self.on if text in name else self.off for text in texts]
 
     def _numbered(self, name: str) -> list[float]:

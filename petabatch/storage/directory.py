@@ -57,8 +57,11 @@ class RunDirectory:
 
     @property
     def in_zarr(self) -> bool:
-        """Whether what is recorded goes to a Zarr store."""
-        return (self.path / STORE).is_dir()
+        """Whether what is recorded goes to a Zarr store, also where that has been removed."""
+        if (self.path / STORE).is_dir():
+            return True
+        # Otherwise files that are missing would have the names of a run in HDF5, and `resume` would make one.
+        return not (self.path / RUN_FILE).exists() and _value(self.resolved, "output", "format") == "zarr"
 
     @property
     def run_file(self) -> Path:
@@ -122,11 +125,7 @@ class RunDirectory:
 
         It may have if that cannot be read: no steps are lost that may never have been recorded.
         """
-        try:
-            params = json.loads(self.resolved.read_text(encoding="utf-8"))
-            return params.get("run", {}).get("start_from") is not None
-        except (OSError, ValueError, TypeError, AttributeError):
-            return True
+        return _value(self.resolved, "run", "start_from", unknown=True) is not None
 
     @property
     def inputs(self) -> Path:
@@ -277,6 +276,14 @@ class RunDirectory:
                     leftover.unlink()
                 except OSError as error:
                     raise StorageError(f"{leftover}: cannot be removed: {error.strerror}") from error
+
+
+def _value(resolved: Path, table: str, key: str, unknown: object = None) -> object:
+    """Return a value of `params.json`, None if it has none, or `unknown` where the file cannot be read."""
+    try:
+        return json.loads(resolved.read_text(encoding="utf-8")).get(table, {}).get(key)
+    except (OSError, ValueError, TypeError, AttributeError):
+        return unknown
 
 
 def _unwritable(path: Path, error: OSError) -> RunDirectoryError:

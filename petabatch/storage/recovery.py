@@ -53,10 +53,11 @@ def resume_point(directory: RunDirectory) -> Path | None:
             _warn(problems, step_of(earlier))
             return earlier
         if segment in damaged:
-            found = "\n".join(damaged.values())
+            found = "\n".join(dict.fromkeys(damaged.values()))  # commits may share a chunk
+            without = f";\n              or {hint(directory)}, and the run can be resumed"
             raise DamagedError(
-                f"{found}\n    found:    no checkpoint from before these steps\n    hint:     {RESTORE};\n"
-                f"              or {hint(directory)}, and the run can be resumed"
+                f"{found}\n    found:    no checkpoint from before these steps\n    hint:     {RESTORE}"
+                f"{'' if directory.in_zarr else without}"
             )
     _warn(problems, step)
     return head

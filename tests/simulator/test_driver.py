@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 import petabatch
 from petabatch.engine.driver import At, always
+from petabatch.errors import ArgumentError
 from support.networks import assert_same, images, lca_network
 
 
@@ -92,3 +95,41 @@ def test_a_hook_without_steps_of_its_own_is_asked_at_the_sync_events_that_there_
         made = list(petabatch.Driver(sim.engine, At(always, asked.append)).advance(30))
         assert asked == made
         assert made[-1] == 30
+
+
+class Stuck(petabatch.Hook):
+    """Wants a step again that has been made, or one that is none."""
+
+    def __init__(self, wanted: Any) -> None:
+        self.wanted = wanted
+
+    def next(self, step: int) -> Any:
+        return self.wanted
+
+    def due(self, step: int) -> bool:
+        return False
+
+    def at(self, step: int) -> None:
+        raise AssertionError
+
+
+@pytest.mark.parametrize("wanted", [3, 0, 12.5])
+def test_a_hook_that_wants_no_later_step_is_an_error_and_no_loop_without_end(wanted: Any) -> None:
+    with petabatch.Simulator(lca_network(images(2))) as sim:
+        sim.step(3)
+        with pytest.raises(ArgumentError, match=r"Stuck.next\(3\): .*\n    found:    " + str(wanted)):
+            list(petabatch.Driver(sim.engine, Stuck(wanted)).advance(30))
+        assert sim.n_steps == 3
+
+
+def test_what_cannot_be_advanced_or_called_is_refused_at_once() -> None:
+    with petabatch.Simulator(lca_network(images(2))) as sim:
+        given: Any = sim
+        with pytest.raises(ArgumentError, match="a simulator has it as `engine`"):
+            petabatch.Driver(given)
+        given = print
+        with pytest.raises(ArgumentError, match="hooks: this is not a hook"):
+            petabatch.Driver(sim.engine, given)
+        given = "30"
+        with pytest.raises(ArgumentError, match="until: the value has the wrong type"):
+            petabatch.Driver(sim.engine).advance(given)

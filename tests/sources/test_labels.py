@@ -26,6 +26,15 @@ def test_a_name_is_of_each_class_that_it_contains() -> None:
     assert found.reshape(4, 2).tolist() == [[1, -1], [-1, 1], [1, 1], [-1, -1]]
 
 
+def test_classes_that_no_name_contains_are_noted() -> None:
+    def notes(*classes: str) -> list[str]:
+        return list(Labels(names=NAMES, classes=classes).stream((1, 1, len(classes)), 2, 1).notes)
+
+    assert notes("cat", "dog") == []
+    assert notes("cat", "Dog") == ["no name contains the class 'Dog'; a name is 'a/3_cat.png'"]
+    assert notes("A", "B", "C", "D")[0].startswith("no name contains the classes 'A', 'B', 'C' and 1 more;")
+
+
 def test_digits_are_the_number_of_a_class() -> None:
     found = shown(Labels(names=NAMES, classes=5, digits=(2, 1), on=2.0), (1, 1, 5))
     assert found.reshape(4, 5).argmax(axis=1).tolist() == [3, 0, 2, 1]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from petabatch.errors import ParamsError
-from petabatch.simulation import read
+from petabatch.simulation import plan, read
 from petabatch.spec.sweep import Sweep
 
 V1 = "layers.V1.threshold"
@@ -116,6 +116,22 @@ def test_tables_that_cannot_be_read_name_their_line(small: Path, text: str, mess
 
 INTERVAL = "low, high, spacing"
 VALUES = f"an array or {{ start, stop, count, spacing }} or {{ {INTERVAL} }}"
+
+
+def test_a_parameter_of_equations_is_told_its_whole_path(tmp_path: Path) -> None:
+    file = tmp_path / "net.toml"
+    file.write_text(
+        '[run]\nbatch = 1\nsteps = 1\n[layers.exc]\ntype = "neurons"\nshape = [1, 1, 2]\n'
+        'equations = "dv/dt = -v / tau"\nparameters = { tau = 20.0 }\n'
+    )
+    with pytest.raises(ParamsError, match=r"did you mean parameters\.tau\?"):
+        plan(read(file, ['sweep."layers.exc.tau"=[1, 2]']))
+
+
+def test_a_column_without_the_kind_of_its_key_is_told_the_whole_path(small: Path) -> None:
+    (small.parent / "points.csv").write_text("V1.threshold\n0.3\n0.4\n")
+    with pytest.raises(ParamsError, match=r"did you mean layers\.V1\.threshold\?"):
+        plan(read(small, ["sweep.table=points.csv", "connections.dictionary.mode=shared"]))
 
 
 @pytest.mark.parametrize(

@@ -90,6 +90,12 @@ def test_time_that_does_not_count_is_not_in_the_rate(caplog: pytest.LogCaptureFi
     ]
 
 
+def test_the_total_of_a_network_that_diverges_has_few_digits(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "petabatch"), Progress(0, 1, 1, 1, clock=lambda: 0.0) as shown:
+        shown.update(1, ("energy", 2.76282e65), None)
+    assert caplog.messages == ["step 1 of 1  energy 2.76e+65"]
+
+
 def test_kernels_are_in_the_time_of_a_run_and_not_in_its_rate(caplog: pytest.LogCaptureFixture) -> None:
     now, kernels = 7.0, 2.0
     shown = Progress(0, 100, 10, 2, True, clock=lambda: now, kernels=lambda: kernels)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import sys
 from collections.abc import Callable, Mapping
@@ -14,7 +15,7 @@ from system.test_events import PARAMS as SPIKES
 
 import petabatch as pb
 from petabatch.engine.failure import Failure
-from petabatch.errors import ResourceError, StoppedEarly
+from petabatch.errors import DamagedError, ResourceError, StoppedEarly
 from petabatch.report.information import describe
 from petabatch.report.integrity import verify
 from petabatch.results import Results
@@ -176,6 +177,32 @@ def test_without_the_extra_what_goes_on_with_a_run_says_so_before_it_computes(
     monkeypatch.setitem(sys.modules, "zarr", None)
     with pytest.raises(ResourceError, match="needs the package zarr"):
         again(out)
+
+
+def test_a_store_that_is_removed_is_missed_and_no_run_in_hdf5_takes_its_place(small: Path) -> None:
+    settings = (ZARR, "output.flush=10 steps", "checkpoint.every=20 steps", "checkpoint.keep=1")
+    out = alone(small, "out", *settings)
+    shutil.rmtree(out / "run.zarr")
+    text, whole = verify(out, repairing=False)
+    assert not whole
+    assert f"{out}/run.zarr/layers/V1/A/c/0/0/0/0/0: this chunk is missing" in text
+    assert "steps 51 to 60 of all slices: lost without a copy of the file\n" in text
+    assert "run.h5" not in text
+    with pytest.raises(DamagedError, match="is missing") as raised:
+        pb.resume(out, quiet=True)
+    assert "verify --repair" not in str(raised.value)  # which is refused
+    assert not (out / "run.h5").exists()
+
+
+def test_a_store_that_is_removed_is_computed_again_from_the_start_where_its_checkpoint_is_left(
+    small: Path,
+) -> None:
+    out = alone(small, "out", ZARR, "checkpoint.keep=9")
+    expected = chunks(out)
+    shutil.rmtree(out / "run.zarr")
+    pb.resume(out, quiet=True)
+    assert chunks(out) == expected
+    assert verify(out, repairing=False)[1]
 
 
 def read_sweep(found: Results) -> dict[str, np.ndarray]:
