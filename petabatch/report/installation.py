@@ -26,6 +26,7 @@ def installation() -> str:
         "petavision": "lupa",
         "sklearn": "sklearn",
         "torch": "torch",
+        "zarr": "zarr",
     }
     parts = [
         f"{extra} {'yes' if importlib.util.find_spec(module) else 'no'}" for extra, module in optional.items()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from petabatch.clock import fired
 from petabatch.engine.engine import Engine
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.segments import Segments
@@ -20,9 +21,9 @@ def sink_of(directory: RunDirectory, engine: Engine) -> RunSink:
     streams = [one for recording in recordings for one in recording.streams]
     if not directory.in_zarr:
         return Segments(directory, streams, network.batch, comm.rank, state.lo, state.hi)
-    steps = _DISPLAYS * network.run.display
+    steps = network.run.clock.length(_DISPLAYS)
     chunks = {
-        one.path: chunk_shape(one, steps // recording.period if recording.period else 1)
+        one.path: chunk_shape(one, fired(recording.period, steps) if recording.period else 1)
         for recording in recordings
         for one in recording.streams
     }

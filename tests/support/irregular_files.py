@@ -57,6 +57,8 @@ KEYS = {
     },
     "idx": INPUT.format('type = "idx", file = "FILE"'),
     "idx .gz": INPUT.format('type = "idx", file = "FILE.gz"'),
+    "labels.names": INPUT.format('type = "labels", names = "FILE.txt", classes = ["a"]'),
+    "labels.classes": INPUT.format('type = "labels", names = ["a"], classes = "FILE.txt"'),
 }  # fmt: skip
 """Params by the key that names FILE."""
 PVP = """

@@ -33,7 +33,7 @@ def test_kernels_are_counted_by_folder_and_level(
 def test_kernels_for_a_level_are_compiled_to_a_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    names = {"same", "FILL"}
+    names = {"same", "Fill"}
     every = ahead.kernels()
     some = {name: kernel for name, kernel in every.items() if name in names}
     monkeypatch.setattr(ahead, "kernels", lambda: some)
