@@ -122,7 +122,8 @@ def stack(given: Any, normalize: str | None, dictionary: Dictionary, size: Any, 
             f"    expected: [n, ny, nx, {depth}]\n"
             "    hint:     is this a single image? images[None] is a stack of one"
         )
-    exact = gallery.stack is not None  # files may be converted from colours to grey, and back
+    # Files may be converted from colours to grey, and back.
+    exact = gallery.stack is not None or isinstance(view, ImageArray)
     wanted = view.chain((1, 1, depth)).wanted
     for shape in set(gallery.shapes):
         if wanted is not None and shape[2] != wanted and (exact or not convertible(shape[2], wanted)):

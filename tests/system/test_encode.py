@@ -604,3 +604,10 @@ def test_the_first_call_says_that_it_compiles(
 
 def pictures(count: int) -> np.ndarray:
     return np.random.default_rng(5).random((count, 8, 8))
+
+
+def test_arrays_of_other_channels_are_refused_where_they_differ_in_size_too() -> None:
+    rng = np.random.default_rng(0)
+    dictionary = rng.normal(size=(6, 4, 4, 1))
+    with pytest.raises(InputError, match=r"images\[1\]: images and dictionary have different numbers"):
+        petabatch.encode([rng.random((8, 8, 1)), rng.random((12, 8, 3))], dictionary, 0.1, stride=4)
