@@ -61,6 +61,12 @@ def revived(draft: Draft, part: Part) -> Table:
     time, (period, _) = part.finite("imprintTimeThresh"), _period(draft, part)
     if not period:
         return {}
+    pre, post = map(draft.shape, ends(draft, part))
+    if pre[0] > post[0] or pre[1] > post[1]:
+        part.refuse(
+            "imprintTimeThresh", "features with patches on a smaller layer cannot begin again",
+            hint="HyPerConn learns the same without it",
+        )  # fmt: skip
     updates = 100 if time == -1 else Clock(period).complete(draft.steps(part, "imprintTimeThresh", time))
     part.differs(
         "features that are not active begin again with new random weights, not with the mean of "

@@ -182,6 +182,9 @@ def test_features_that_are_not_active_begin_again(tmp_path: Path) -> None:
         (PARAMS / "projects.params").read_text().replace("imprintTimeThresh = 12", "imprintTimeThresh = -1")
     )
     assert tables(tmp_path, text)[0]["connections"]["CodeToImage"]["revive"] == {"after": 101}
+    smaller = 'HyPerLayer "Shown" = { nf = 2; phase = 3; nxScale = 0.25; nyScale = 0.25; '
+    report = tables(tmp_path, text.replace('HyPerLayer "Shown" = { nf = 2; phase = 3; ', smaller))[1]
+    assert "features with patches on a smaller layer cannot begin again" in report
 
 
 @pytest.mark.parametrize(
