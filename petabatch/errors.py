@@ -194,6 +194,8 @@ def nearest(name: str, choices: Iterable[str]) -> str | None:
     known = {choice.lower(): choice for choice in choices}
     alike = 0.5 if len(name) <= 3 else 0.65  # of short names, one letter is much
     found = difflib.get_close_matches(name.lower(), known, n=1, cutoff=alike)
+    if not found and len(name) > 2:  # an abbreviation
+        found = [choice for choice in known if choice.startswith(name.lower())]
     return known[found[0]] if found else None
 
 

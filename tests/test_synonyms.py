@@ -50,6 +50,7 @@ def test_whatever_is_meant_exists() -> None:
         ("treshold", ("threshold", "tau"), "did you mean threshold?"),
         ("bach", ("batch", "steps"), "did you mean batch?"),
         ("tua", ("tau", "dt"), "did you mean tau?"),
+        ("dict", ("error", "dictionary"), "did you mean dictionary?"),
     ],
 )
 def test_a_term_of_other_programs_comes_before_what_is_spelt_alike(
