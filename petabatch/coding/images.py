@@ -123,7 +123,7 @@ def stack(given: Any, normalize: str | None, dictionary: Dictionary, size: Any, 
             "    hint:     is this a single image? images[None] is a stack of one"
         )
     # Files may be converted from colours to grey, and back.
-    exact = gallery.stack is not None or isinstance(view, ImageArray)
+    exact = gallery.stack is not None or view.of_numbers
     wanted = view.chain((1, 1, depth)).wanted
     for shape in set(gallery.shapes):
         if wanted is not None and shape[2] != wanted and (exact or not convertible(shape[2], wanted)):

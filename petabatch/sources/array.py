@@ -43,6 +43,7 @@ class ImageArray(View):
     """An array in place of a file, or a list of images or films; in Python only."""
     channels: Channels = "last"
     """Axis of the channels: `first` for `[n, nf, ny, nx]`, as torch has them."""
+    of_numbers: ClassVar[bool] = True
     given_as: ClassVar[str] = "data"
     """The name of arrays in memory in messages."""
 

@@ -33,6 +33,8 @@ class View(TransformedSource):
     """
 
     in_short: ClassVar[tuple[str, ...]] = ("crop", "offset", "contrast", "normalize")
+    of_numbers: ClassVar[bool] = False
+    """Its images are arrays of numbers, whose channels are what they are: no colours to be made grey."""
     crop: Position = "random"
     """Part of an image that is shown if it is larger than the layer: short for a transform `crop` with this
     position. Not together with `transforms`, as `offset` and `contrast`."""
