@@ -18,7 +18,8 @@ from petabatch.storage import atomic
 from petabatch.storage.atomic import new_hdf5
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.files import POINTS
-from petabatch.storage.points import COMMITS, FAILED, KIND, VALUES, Layout, Name, Rows, joined_events, read
+from petabatch.storage.point_rows import Layout, Rows, joined_events
+from petabatch.storage.points import COMMITS, FAILED, KIND, VALUES, Name, read
 from petabatch.storage.segment import create_dataset, in_chunks
 
 _FAN = 32

@@ -18,7 +18,8 @@ import numpy as np
 from petabatch.storage import seal
 from petabatch.storage.atomic import new_hdf5
 from petabatch.storage.files import CHECKPOINTS, WAVE
-from petabatch.storage.points import Layout, arrays_in, datasets_in
+from petabatch.storage.point_rows import Layout
+from petabatch.storage.points import arrays_in, datasets_in
 
 _GROUPS = "arrays", "recorded", "events", "common"
 """Of the file, and fields of a saved wave."""

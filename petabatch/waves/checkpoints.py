@@ -16,7 +16,7 @@ import numpy as np
 from petabatch.errors import StorageError
 from petabatch.logs import log
 from petabatch.storage import wave
-from petabatch.storage.points import Layout, Room
+from petabatch.storage.point_rows import Layout, Room
 from petabatch.storage.wave import SavedWave
 from petabatch.waves.end import End
 from petabatch.waves.finished import Points

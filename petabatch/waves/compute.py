@@ -25,7 +25,7 @@ from petabatch.network.plan import Plan, multiply_adds
 from petabatch.spec.load import Loaded
 from petabatch.spec.network import Network
 from petabatch.start_from import Place
-from petabatch.storage.points import POINT, Layout, Room, Rows
+from petabatch.storage.point_rows import POINT, Layout, Room, Rows
 from petabatch.storage.wave import SavedWave
 from petabatch.waves.checkpoints import WaveCheckpoints
 from petabatch.waves.end import End

@@ -20,7 +20,7 @@ from petabatch.parallel.consistency import fingerprint
 from petabatch.spec.load import Loaded, resolved
 from petabatch.spec.network import Network
 from petabatch.storage.description import Files
-from petabatch.storage.points import Layout
+from petabatch.storage.point_rows import Layout
 from petabatch.variable import Coordinate, Stream
 from petabatch.waves.checkpoints import WaveCheckpoints
 from petabatch.waves.compute import Wave

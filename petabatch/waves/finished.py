@@ -9,7 +9,8 @@ from functools import cached_property
 import numpy as np
 
 from petabatch.report.lines import finished_of
-from petabatch.storage.points import POINT, Layout, PointsFile
+from petabatch.storage.point_rows import POINT, Layout
+from petabatch.storage.points import PointsFile
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,8 @@ from petabatch.storage.atomic import new_hdf5
 from petabatch.storage.description import Description, Status
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.layout import lay_out
-from petabatch.storage.points import Layout, drop_lost
+from petabatch.storage.point_rows import Layout
+from petabatch.storage.points import drop_lost
 from petabatch.storage.segment import create_dataset, in_chunks
 from petabatch.storage.zarr3.chunks import chunk_shape
 from petabatch.storage.zarr3.metadata import Array, new_root, write

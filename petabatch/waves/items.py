@@ -15,7 +15,7 @@ from petabatch.parallel.comm import Comm
 from petabatch.parallel.cores import lane_threads
 from petabatch.report.memory import refuse_shortage
 from petabatch.spec.load import Loaded
-from petabatch.storage.points import Layout
+from petabatch.storage.point_rows import Layout
 from petabatch.variable import Coordinate, Stream
 from petabatch.waves.checkpoints import WaveCheckpoints
 from petabatch.waves.compute import Recorded, Wave, failed, layout_of

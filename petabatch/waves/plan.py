@@ -23,7 +23,7 @@ from petabatch.spec.load import Loaded
 from petabatch.spec.network import Network
 from petabatch.spec.sweep import Sweep
 from petabatch.start_from import Origin
-from petabatch.storage.points import Layout
+from petabatch.storage.point_rows import Layout
 from petabatch.variable import Coordinate, Stream
 from petabatch.waves.checkpoints import ON_DISK, WaveCheckpoints
 from petabatch.waves.compute import Wave, layout_of, waves

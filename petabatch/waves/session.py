@@ -25,7 +25,8 @@ from petabatch.storage.description import Status, recorded_provenance
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.files import POINTS
 from petabatch.storage.index import PAUSE
-from petabatch.storage.points import PointsFile, PointsFiles, Rows, new_name
+from petabatch.storage.point_rows import Rows
+from petabatch.storage.points import PointsFile, PointsFiles, new_name
 from petabatch.storage.points_writer import PointsWriter
 from petabatch.storage.provenance import Spent, of_run, other_software
 from petabatch.waves.checkpoints import ON_DISK, WaveCheckpoints, left_under_way

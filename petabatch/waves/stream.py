@@ -20,7 +20,7 @@ from petabatch.params import given
 from petabatch.spec.load import Loaded
 from petabatch.spec.network import Network
 from petabatch.spec.sweep import Sweep
-from petabatch.storage.points import POINT, Rows
+from petabatch.storage.point_rows import POINT, Rows
 from petabatch.waves.compute import Wave
 from petabatch.waves.finished import Counts
 from petabatch.waves.plan import Waves

@@ -42,7 +42,7 @@ from petabatch.network.plan import schedule  # noqa: E402
 from petabatch.parallel.comm import Serial  # noqa: E402
 from petabatch.spec.load import Loaded  # noqa: E402
 from petabatch.spec.network import Network, Run  # noqa: E402
-from petabatch.storage.points import Rows  # noqa: E402
+from petabatch.storage.point_rows import Rows  # noqa: E402
 from petabatch.waves.items import Items  # noqa: E402
 from petabatch.waves.team import Team  # noqa: E402
 from support.gpu_emulation import EmulatedGpu  # noqa: E402

@@ -17,7 +17,7 @@ from petabatch import simulation
 from petabatch.engine.engine import Engine
 from petabatch.errors import StorageError
 from petabatch.storage import points_writer, segment
-from petabatch.storage.points import Rows
+from petabatch.storage.point_rows import Rows
 from petabatch.waves import checkpoints, index, session
 from petabatch.waves.plan import Waves
 from petabatch.waves.queue import Parts

@@ -32,6 +32,7 @@ from petabatch.storage import points, points_writer, provenance
 from petabatch.storage.checkpoint import load_checkpoint
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.merge import merge
+from petabatch.storage.point_rows import Rows
 from petabatch.storage.prune import prune
 from petabatch.waves import plan, session
 from petabatch.waves.chunk import Chunk
@@ -341,7 +342,7 @@ def test_two_processes_with_one_name_do_not_replace_each_others_points(small: Pa
     before = file.path.read_bytes()
     writer = points_writer.PointsWriter(directory, name, file.layout)
     with pytest.raises(StorageError, match="File exists"):
-        writer.commit(points.Rows.of(file.layout, np.zeros((1, 1))))
+        writer.commit(Rows.of(file.layout, np.zeros((1, 1))))
     assert file.path.read_bytes() == before
 
 

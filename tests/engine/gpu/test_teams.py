@@ -10,7 +10,7 @@ import pytest
 from petabatch import simulation
 from petabatch.engine import assembly
 from petabatch.parallel.comm import Comm
-from petabatch.storage.points import Rows
+from petabatch.storage.point_rows import Rows
 from petabatch.waves import plan
 from petabatch.waves.items import Items
 from petabatch.waves.plan import Waves
