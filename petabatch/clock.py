@@ -82,7 +82,7 @@ class Clock:
         return steps // self.display
 
     def begun(self, steps: Steps) -> Steps:
-        """Return how many displays have begun after a number of steps."""
+        """Return the number of displays that have started after a number of steps, rounded up."""
         return -(-steps // self.display)
 
     def under_way(self, steps: Steps) -> Steps:

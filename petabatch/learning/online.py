@@ -75,7 +75,7 @@ class Online(Learning):
         elif y.margin or x.margin:
             report(
                 "learn",
-                "the rule online needs a pre layer of which nothing is known beyond its edge",
+                "the rule online needs a pre layer with the border zero",
                 found="a mirror or constant border",
                 expected='border = "zero"',
             )

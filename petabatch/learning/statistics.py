@@ -63,7 +63,7 @@ class Statistics:
     def refreshed(
         self, atoms: Array, items: Array, residuals: Array, *, negative: bool = True
     ) -> tuple[Array, Statistics]:
-        """Return atoms of which unused ones are items, of length 1, and statistics in which they had no use.
+        """Replace unused atoms by normalised items; return the atoms, and the statistics without their use.
 
         Items with the largest squared `residuals` come first; what is described without one is not taken.
         """

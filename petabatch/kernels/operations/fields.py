@@ -85,7 +85,7 @@ class Kind:
     plain: str
     """The source text of what is stored, with `{0}`, `{1}`, ... for its columns; empty for numbers."""
     view: str = ""
-    """That of what it stands for in a step of one slice, with `{n}` for its first number.
+    """Source text of the value in a step of one slice, with `{n}` for its first number.
 
     As stored if empty."""
     columns: int = 1
@@ -180,7 +180,7 @@ class Field(NamedTuple):
 
     @property
     def view(self) -> str:
-        """That of what it stands for in a step of one slice."""
+        """The source text of the value in a step of one slice."""
         return self._filled(self.kind.view or self.kind.plain)
 
     def _filled(self, text: str) -> str:

@@ -51,7 +51,7 @@ class UpdateUnits(Operation):
 
 @dataclass(frozen=True)
 class UpdateLazily(Operation):
-    """The same of a code of which only units are computed that could be active; see `lazy/`."""
+    """The update of a lazily evaluated code: units that may become active are computed; see `lazy/`."""
 
     sources: Sources
     drives: Drives
