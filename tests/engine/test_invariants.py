@@ -109,14 +109,8 @@ def test_probes_measure_what_numpy_finds_in_the_recorded_layers() -> None:
     np.testing.assert_array_equal(found["probes/active/active"], (code != 0).sum(axis=(2, 3, 4)))
 
 
-@pytest.mark.parametrize("stop", [20, 40])
-def test_overlapped_updates_are_exact_ones_that_come_one_update_late(stop: int) -> None:
-    network = lca_network(images(3), reduce="overlapped")
-    whole, recorded = simulate(network)
-    _, late = simulate(_with_rule(lca_network(images(3)), delayed=True))
-    np.testing.assert_array_equal(
-        recorded["connections/dictionary/weights"], late["connections/dictionary/weights"]
-    )
+def _resumed(network: Network, stop: int) -> Engine:
+    """Return an engine at the end of a run that was stopped, and resumed by another one."""
     first = Engine(schedule(build(network)), Serial(), 1)
     first.start()
     for step in drive(first):
@@ -126,6 +120,18 @@ def test_overlapped_updates_are_exact_ones_that_come_one_update_late(stop: int) 
     second = Engine(schedule(build(network)), Serial(), 1)
     second.resume(stop, {key: array.copy() for key, array in first.state.saved().items()})
     collect(second)
+    return second
+
+
+@pytest.mark.parametrize("stop", [20, 40])
+def test_overlapped_updates_are_exact_ones_that_come_one_update_late(stop: int) -> None:
+    network = lca_network(images(3), reduce="overlapped")
+    whole, recorded = simulate(network)
+    _, late = simulate(_with_rule(lca_network(images(3)), delayed=True))
+    np.testing.assert_array_equal(
+        recorded["connections/dictionary/weights"], late["connections/dictionary/weights"]
+    )
+    second = _resumed(network, stop)
     np.testing.assert_array_equal(
         second.state.arrays["connections/dictionary/weights"],
         whole.state.arrays["connections/dictionary/weights"],
@@ -139,15 +145,7 @@ def test_products_that_wait_for_further_updates_go_on_in_a_resumed_run(stop: int
     weights = recorded["connections/dictionary/weights"]
     changes = [np.abs(b - a).max() > 1e-6 for a, b in pairwise(weights)]
     assert changes == [False, True] * (len(weights) // 2)  # but for the rounding of their normalisation
-    first = Engine(schedule(build(network)), Serial(), 1)
-    first.start()
-    for step in drive(first):
-        if step == stop:
-            break
-    first.collect()
-    second = Engine(schedule(build(network)), Serial(), 1)
-    second.resume(stop, {key: array.copy() for key, array in first.state.saved().items()})
-    collect(second)
+    second = _resumed(network, stop)
     for key, array in whole.state.arrays.items():
         np.testing.assert_array_equal(second.state.arrays[key], array)
 
