@@ -66,7 +66,7 @@ def commands(folder: Path) -> dict[str, Callable[[Path], list[str]]]:
     small.write_text(SMALL)
     brain.write_text(whole_brain.PARAMS)
     whole_brain.np.savez(folder / "edges.npz", **whole_brain.edges())
-    displays = ["run.batch=4", "run.displays=2000", "run.display=10", "run.progress=1e9"]
+    displays = ["run.batch=4", "run.displays=1000", "run.display=10"]
     draws = ["sweep.draws=2000", "sweep.wave=500", "sweep.draw='random'"]
     ranges = whole_brain.STRENGTH, whole_brain.DRIVE
     for key, (low, high) in zip(whole_brain.KEYS, ranges, strict=True):
@@ -77,10 +77,10 @@ def commands(folder: Path) -> dict[str, Callable[[Path], list[str]]]:
         return lambda out: ["-m", "petabatch", "run", str(params), "--out", str(out), *options]
 
     return {
-        "displays": run(LCA, displays[:3]),
+        "displays": run(LCA, displays),
         "sweep": run(small, []),
         "brain": run(brain, draws),
-        "pool": run(LCA, pool.settings(200, 32, 1e-3)),
+        "pool": run(LCA, pool.settings(100, 32, 1e-3)),
         "simulator": lambda out: ["-c", CALLS],
     }
 
@@ -88,7 +88,9 @@ def commands(folder: Path) -> dict[str, Callable[[Path], list[str]]]:
 def measure(checkout: Path, arguments: list[str], folder: Path) -> tuple[float, float]:
     """Return the processor time in seconds and the peak of the memory in MiB of a process."""
     path = os.pathsep.join(map(str, [checkout, checkout / "benchmarks"]))
-    process = subprocess.Popen([sys.executable, *arguments], cwd=folder, env={**os.environ, "PYTHONPATH": path})
+    process = subprocess.Popen(
+        [sys.executable, *arguments], cwd=folder, env={**os.environ, "PYTHONPATH": path}
+    )
     _, status, used = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
