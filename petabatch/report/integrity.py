@@ -9,7 +9,7 @@ from pathlib import Path
 from petabatch.errors import StorageError
 from petabatch.storage.claim import Claim, claimed
 from petabatch.storage.directory import RunDirectory
-from petabatch.storage.files import DATA, DESCRIPTION, INPUTS, METADATA, POINTS, RESOLVED, RUN_FILE, STORE
+from petabatch.storage.files import DATA, DESCRIPTION, INPUTS, POINTS, RESOLVED
 from petabatch.storage.verify import FileState, file_states, repair
 
 _NEEDED = (RESOLVED, INPUTS, DESCRIPTION)
@@ -65,12 +65,12 @@ def _meaning(
             remedy = "lost; the other steps can be read, and an unfinished run can be resumed"
         else:
             remedy = "lost without a copy of the file"
-            if not directory.in_zarr:  # whose arrays have no gaps
+            if directory.format.has_gaps:
                 remedy += "; `petabatch verify --repair` leaves them out of the run"
         return f"steps {first} to {last} of {slices}: {remedy}"
     if state.checkpoint is not None:
         return f"the checkpoint of step {state.checkpoint} is lost; the recorded results are not affected"
-    if state.name in (RUN_FILE, f"{STORE}/{METADATA}") or (directory.in_waves and state.name == DESCRIPTION):
+    if state.name == directory.index or (directory.in_waves and state.name == DESCRIPTION):
         return "can be made from the other files: petabatch verify --repair"
     if state.name.startswith(f"{POINTS}/") and state.state == "lost":
         return "`petabatch resume` makes its points again"

@@ -57,6 +57,6 @@ def _marked(directory: RunDirectory) -> list[Segment]:
 
 def hint(directory: RunDirectory) -> str:
     """Return what can be done about damaged segments of which there is no copy."""
-    if directory.in_zarr:  # `repair` refuses it: its arrays have no gaps
+    if not directory.format.has_gaps:  # `repair` refuses it
         return "`petabatch run --force` starts the run again at step 0"
     return f"`petabatch verify --repair {directory.path}` takes their steps out of the run, and lists them"

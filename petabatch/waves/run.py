@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from petabatch.assembly import assert_same_software, new_directory, reloaded
+from petabatch.assembly import assert_same_software, new_directory, reloaded, require_format
 from petabatch.engine.gpu.choose import require
 from petabatch.engine.stopping import ANSWERS
 from petabatch.errors import AlreadyDone, DamagedError, Problem, RunDirectoryError, StorageError
@@ -26,7 +26,6 @@ from petabatch.storage.directory import RunDirectory
 from petabatch.storage.files import DESCRIPTION, RESOLVED
 from petabatch.storage.inputs import compare, of_hosts
 from petabatch.storage.points import PointsFiles, drop_superseded, lose_damaged
-from petabatch.storage.zarr3.chunks import require_zarr
 from petabatch.waves.choose import experiment
 from petabatch.waves.chunk import Chunk
 from petabatch.waves.experiment import Experiment
@@ -102,8 +101,7 @@ def run_chunk(
         comm = connected(mpi)
         with shared_errors(comm):
             loaded = read(file, settings)
-            if loaded.network.output.format == "zarr":
-                require_zarr()
+            require_format(loaded.network)
             assert_same_software(comm, loaded)
             plan = experiment(loaded, comm, threads, asked=True)
             assert plan is not None
@@ -204,8 +202,7 @@ def join(path: Path, objects: Sequence[object] = ()) -> Counts:
 def _join(directory: RunDirectory, objects: Sequence[object], before: Mapping[str, Any]) -> Counts:
     """Write `run.h5` of a run whose provenance was that `before`."""
     directory.verify()
-    if directory.in_zarr:
-        require_zarr()
+    directory.format.require()
     loaded = reloaded(directory, False, objects)
     comm = Serial()
     plan = experiment(loaded, comm, asked=True)

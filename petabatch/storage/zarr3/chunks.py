@@ -118,13 +118,6 @@ def decoded(path: Path, dtype: str, chunk: Sequence[int]) -> np.ndarray:
     return np.frombuffer(data, dtype).reshape(chunk)
 
 
-def decoded_texts(path: Path) -> list[str]:
-    """Return the texts of a chunk; raises DamagedError unless it is as it was written."""
-    from numcodecs.vlen import VLenUTF8
-
-    return [str(one) for one in VLenUTF8().decode(_decoded(path))]
-
-
 @dataclass(frozen=True)
 class Chunked:
     """An array `[time, ...]` of a store, as its chunks; those of one range of slices are a column."""

@@ -21,8 +21,9 @@ from petabatch.parallel.comm import Serial
 from petabatch.report.integrity import verify
 from petabatch.storage.description import Description, Status
 from petabatch.storage.directory import RunDirectory
-from petabatch.storage.files import STORE
+from petabatch.storage.files import OUTPUTS
 from petabatch.storage.rows import all_segments, find_rows
+from petabatch.storage.sink import Share
 from petabatch.storage.zarr3.chunks import chunk_shape
 from petabatch.storage.zarr3.sink import Chunks
 from petabatch.variable import Stream
@@ -56,11 +57,11 @@ class Run(NamedTuple):
 
 
 def make(folder: Path) -> RunDirectory:
-    return RunDirectory.create(folder / "run", "x = 1", folders=(STORE,))
+    return RunDirectory.create(folder / "run", "x = 1", folders=OUTPUTS["zarr"].folders)
 
 
 def opened(directory: RunDirectory) -> Run:
-    return Run(directory, Chunks(directory, STREAMS, B, Serial(), 0, B, CHUNKS))
+    return Run(directory, Chunks(directory, Share(STREAMS, {}, B, 0, B, Serial()), CHUNKS))
 
 
 def records(k: int) -> list[Record]:

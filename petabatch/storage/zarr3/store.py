@@ -12,9 +12,7 @@ import numpy as np
 
 from petabatch.errors import ResourceError, install
 from petabatch.storage.damaged import naming_damage
-
-SEAL = "seal"
-"""The attribute of the root that is no part of the run."""
+from petabatch.storage.seal import KEY
 
 
 class Node:
@@ -30,7 +28,7 @@ class Node:
     @cached_property
     def attrs(self) -> Mapping[str, Any]:
         """Its attributes."""
-        return {name: value for name, value in self._node.attrs.asdict().items() if name != SEAL}
+        return {name: value for name, value in self._node.attrs.asdict().items() if name != KEY}
 
 
 class Group(Node):
@@ -106,6 +104,8 @@ class Array(Node):
         super().__init__(store, path, node)
         self.shape: tuple[int, ...] = tuple(node.shape)
         self.dtype = node.dtype
+        self.chunk: tuple[int, ...] = tuple(node.chunks)
+        self.file = Path(str(store.source.root), path)
         folder = path.rpartition("/")[0]
         self.dims = [Dimension(store, folder, label or "") for label in node.metadata.dimension_names or ()]
 
