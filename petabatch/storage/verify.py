@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -175,16 +175,29 @@ def _check_points(directory: RunDirectory, name: points.Name, contents: bool) ->
     points.read(directory, name, contents)
 
 
+def can_be_indexed(directory: RunDirectory, damaged: Iterable[Segment]) -> bool:
+    """Return whether an index can be made where these segments are damaged, or their values are."""
+    if directory.format.has_gaps:
+        return True
+    for segment in damaged:
+        try:
+            check_segment(directory, segment, contents=False)
+        except StorageError:
+            return False
+    return True
+
+
 def repair(directory: RunDirectory) -> list[tuple[str, str]]:
     """Rebuild the index from the whole segments.
 
-    Segments that are damaged or missing are taken out of the run: the index names their steps as lost.
-    Returns what was done, `rebuilt`, with the name of each file. Called by one process, which has claimed the
-    directory. Raises DamagedError, with nothing changed, if the description of what segments hold is damaged
-    too.
+    Segments that are damaged or missing are taken out of the run: the index names their steps as lost, and
+    points of a sweep are to be made again; its index is made by who knows all of its points.
+    Returns what was done, `lost` or `rebuilt`, with the name of each file. Called by one process, which has
+    claimed the directory. Raises DamagedError, with nothing changed, if the description of what segments hold
+    is damaged too.
     """
     states = list(file_states(directory))
-    done = []
+    done = [("lost", name) for name in points.lose_damaged(directory)]
     damaged = {state.name for state in states if state.state == "damaged"}
     if not directory.in_waves and (
         directory.index in damaged or all_segments(directory) or lost_segments(directory)
@@ -194,10 +207,12 @@ def repair(directory: RunDirectory) -> list[tuple[str, str]]:
         whole = [s.checkpoint for s in states if s.checkpoint is not None and s.name not in damaged]
         lost = {s.segment for s in states if s.segment is not None and s.state == "damaged"}
         if lost and not directory.format.has_gaps:
-            raise DamagedError(
-                f"{directory.path}: steps cannot be taken out of a run in Zarr, whose arrays have no gaps\n"
-                "    hint:     restore the files from a copy, or resume the run from an earlier checkpoint"
-            )
+            if directory.index not in damaged or not can_be_indexed(directory, lost):
+                what = f"steps cannot be taken out of {directory.run_file.name}, whose arrays have no gaps"
+                hint = "restore the files from a copy, or resume the run from an earlier checkpoint"
+                raise DamagedError(f"{directory.path}: {what}\n    hint:     {hint}")
+            write_index(directory, d, limit=math.inf)
+            return [*done, ("rebuilt", directory.index)]
         give_up(directory, lost)
         missing = missing_steps(directory, d.batch, max([indexed[0], *whole]))
         give_up(directory, (Segment(*gap) for gap in missing))

@@ -411,6 +411,45 @@ def test_damaged_values_are_not_given_up(tmp_path: Path) -> None:
     assert "restore the files from a copy" in text
 
 
+def test_damaged_metadata_are_rebuilt_beside_damaged_values(tmp_path: Path) -> None:
+    run = opened(make(tmp_path))
+    for k in range(4):
+        flush(run, k)
+    (run.directory.run_file / "layers/V1/A/c/0/0/0/0").unlink()
+    (run.directory.run_file / "zarr.json").write_bytes(b"{}")
+    text, sound = verify(run.directory.path, repairing=True)
+    assert not sound
+    assert "rebuilt            run.zarr/zarr.json" in text
+    assert "--repair" not in text
+    with results.open(run.directory.path) as there:
+        assert there["probes/energy/total"].shape == (40, B)
+
+
+def test_metadata_that_cannot_be_rebuilt_are_not_said_to_be(tmp_path: Path) -> None:
+    run = opened(make(tmp_path))
+    for k in range(4):
+        flush(run, k)
+    path = run.directory.path / all_segments(run.directory)[1].path
+    path.write_bytes(flipped(path.read_bytes(), random.Random(3)))
+    (run.directory.run_file / "zarr.json").write_bytes(b"{}")
+    for repairing in (False, True):
+        text, sound = verify(run.directory.path, repairing)
+        assert not sound
+        assert "when the damaged segments are restored from a copy" in text
+        assert "--repair" not in text
+
+
+def test_a_store_that_was_removed_is_the_one_that_is_missing(tmp_path: Path) -> None:
+    resolved = {"output": {"format": "zarr"}}
+    directory = RunDirectory.create(tmp_path / "run", "", resolved=resolved, folders=OUTPUTS["zarr"].folders)
+    flush(opened(directory), 0)
+    shutil.rmtree(directory.run_file)
+    with pytest.raises(DamagedError, match=r"run\.zarr/zarr\.json: this file is missing") as raised:
+        results.open(directory.path)
+    assert "run.h5" not in str(raised.value)
+    assert "restore run.zarr/ from a copy" in str(raised.value)
+
+
 def test_a_flush_that_lacks_chunks_of_a_rank_is_not_committed(tmp_path: Path) -> None:
     run = opened(make(tmp_path))
     flush(run, 0)
