@@ -53,6 +53,7 @@ def resumed(out: Path) -> None:
 
 def job(out: Path) -> None:
     run.run_chunk(out.parent / "small.toml", SETTINGS, out, Chunk(1, 1), mpi=False, quiet=True)
+    assert not list((out / "points").glob(temporary_name("*")))
     run.join(out)
 
 
