@@ -16,11 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from petabatch.errors import DamagedError, Problem, RunDirectoryError, StorageError, similar_path
+from petabatch.errors import DamagedError, Problem, RunDirectoryError, similar_path
 from petabatch.storage import seal
-from petabatch.storage.atomic import new_file
+from petabatch.storage.atomic import new_file, remove
 from petabatch.storage.claim import LOG, Claim
 from petabatch.storage.containment import refuse_links
+from petabatch.storage.damaged import refuse_state
 from petabatch.storage.files import (
     CHECKPOINTS,
     DATA,
@@ -40,7 +41,6 @@ from petabatch.storage.files import (
 )
 from petabatch.storage.format import Format, format_of
 from petabatch.storage.seal import new_run_id, recorded_run_id, sealed_json
-from petabatch.storage.simulator_state import refuse_state
 
 _ARRAYS = re.compile(r"in memory: [^\"]*, sha256 ([0-9a-f]{16})")
 """What stands in `params.json` for an array of `DATA`."""
@@ -275,10 +275,7 @@ class RunDirectory:
         """Remove unfinished files of a killed run; called on rank 0, which has claimed it alone."""
         for folder in (self.path, self.parts, self.checkpoints, self.path / POINTS):
             for leftover in folder.glob(temporary_name("*")):
-                try:
-                    leftover.unlink()
-                except OSError as error:
-                    raise StorageError(f"{leftover}: cannot be removed: {error.strerror}") from error
+                remove(leftover)
 
 
 def _unwritable(path: Path, error: OSError) -> RunDirectoryError:

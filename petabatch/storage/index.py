@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from petabatch.errors import StorageError
+from petabatch.storage.atomic import remove
 from petabatch.storage.checkpoint import drop_checkpoints_after
 from petabatch.storage.compact import LIMIT, compact
 from petabatch.storage.description import Description
@@ -74,9 +75,4 @@ def drop_after(directory: RunDirectory, step: int) -> None:
 def _remove(directory: RunDirectory, segments: Sequence[Segment]) -> None:
     for segment in segments:
         directory.summaries.pop(segment.name, None)
-        try:
-            (directory.parts / segment.name).unlink(missing_ok=True)
-        except OSError as error:
-            raise StorageError(
-                f"{directory.parts / segment.name}: cannot be removed: {error.strerror}"
-            ) from error
+        remove(directory.parts / segment.name)

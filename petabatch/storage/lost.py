@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from petabatch.errors import StorageError
+from petabatch.storage.atomic import remove
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.files import LOST
 from petabatch.storage.segment import Segment
@@ -42,11 +43,7 @@ def put_aside(path: Path) -> None:
 def drop_lost(directory: RunDirectory, chosen: Callable[[Segment], bool]) -> None:
     """Remove what is left of the chosen segments, since their steps are recorded again."""
     for segment in filter(chosen, _marked(directory)):
-        mark = directory.parts / f"{segment.name}{LOST}"
-        try:
-            mark.unlink(missing_ok=True)
-        except OSError as error:
-            raise StorageError(f"{mark}: cannot be removed: {error.strerror}") from error
+        remove(directory.parts / f"{segment.name}{LOST}")
 
 
 def _marked(directory: RunDirectory) -> list[Segment]:

@@ -192,7 +192,6 @@ def test_reading_never_imports_the_simulator() -> None:
         "petabatch.storage.format",
         "petabatch.storage.gaps",
         "petabatch.storage.seal",
-        "petabatch.storage.simulator_state",
         "petabatch.synonyms",
         "petabatch.threads",
         "petabatch.version",

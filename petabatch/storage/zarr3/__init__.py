@@ -16,12 +16,12 @@ from petabatch.storage.rows import Row
 from petabatch.storage.seal import read_json
 from petabatch.storage.segment import Segment, Summary
 from petabatch.storage.sink import Share
-from petabatch.storage.zarr3.chunks import chunk_shape, require_zarr
+from petabatch.storage.zarr3.chunks import chunk_shape
 from petabatch.storage.zarr3.commits import COMMIT, check_chunks, commits_of, merged, read_commit
 from petabatch.storage.zarr3.copy import copy, copy_whole
 from petabatch.storage.zarr3.metadata import Array, check, new_root, places, write
 from petabatch.storage.zarr3.sink import Chunks
-from petabatch.storage.zarr3.store import Store
+from petabatch.storage.zarr3.store import Store, require_zarr
 from petabatch.variable import Stream
 
 
@@ -32,7 +32,7 @@ class Zarr(Format):
 
     def require(self) -> None:
         """Raise ResourceError unless the extra is installed."""
-        require_zarr()
+        require_zarr('output.format = "zarr" needs the package zarr, which')
 
     def sink(self, directory: RunDirectory, share: Share) -> Chunks:
         """Return the sink of a rank."""

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from petabatch.errors import DamagedError, ResourceError, install
+from petabatch.errors import DamagedError
 from petabatch.regular_files import open_regular, reason
 from petabatch.storage.atomic import new_file
 from petabatch.variable import Stream
@@ -32,17 +32,6 @@ _COMPRESSION: list[dict[str, Any]] = [
 CODECS = [{"name": "bytes", "configuration": {"endian": "little"}}, *_COMPRESSION]
 TEXT_CODECS = [{"name": "vlen-utf8"}, *_COMPRESSION]
 """Codecs of numbers and of texts, as the metadata of arrays name them."""
-
-
-def require_zarr() -> None:
-    """Raise ResourceError unless the extra is installed."""
-    try:
-        import zarr  # noqa: F401
-    except ImportError as error:
-        raise ResourceError(
-            f'output.format = "zarr" needs the package zarr, which is not installed ({error})\n'
-            f"    hint:     {install('zarr')}"
-        ) from error
 
 
 def chunk_shape(stream: Stream, often: int) -> tuple[int, ...]:

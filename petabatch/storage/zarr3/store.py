@@ -136,16 +136,19 @@ class Texts:
         return [str(one) for one in found] if found.ndim else str(found[()])
 
 
-def _whole(path: Path) -> Any:
-    """Return the store of a folder in which no chunk may be missing: fill values would take its place."""
+def require_zarr(why: str) -> None:
+    """Raise ResourceError, which says `why` it is needed, unless the extra is installed."""
     try:
         import zarr  # noqa: F401
-        from zarr.storage import LocalStore
     except ImportError as error:
-        raise ResourceError(
-            f"{path}: this run is in Zarr, and the package zarr is not installed ({error})\n"
-            f"    hint:     {install('zarr')}"
-        ) from error
+        hint = f"    hint:     {install('zarr')}"
+        raise ResourceError(f"{why} is not installed ({error})\n{hint}") from error
+
+
+def _whole(path: Path) -> Any:
+    """Return the store of a folder in which no chunk may be missing: fill values would take its place."""
+    require_zarr(f"{path}: this run is in Zarr, and the package zarr")
+    from zarr.storage import LocalStore
 
     class Whole(LocalStore):
         async def get(self, key: str, prototype: Any = None, byte_range: Any = None) -> Any:
