@@ -27,7 +27,8 @@ from petabatch.start_from import Place, initialise_from
 from petabatch.storage import FORMAT
 from petabatch.storage.claim import Claim
 from petabatch.storage.directory import RunDirectory
-from petabatch.storage.files import POINTS, STORE
+from petabatch.storage.files import OUTPUTS, POINTS
+from petabatch.storage.format import format_of
 from petabatch.storage.inputs import Fingerprint, compare_plugins, table
 from petabatch.storage.provenance import PROCESSOR, blas_libraries, compiler, library_versions
 from petabatch.storage.seal import read_json
@@ -94,6 +95,11 @@ def _derived(network: Network) -> dict[str, object]:
     return {"petabatch_format": FORMAT, "layers": found} if found else {}
 
 
+def require_format(network: Network) -> None:
+    """Raise ResourceError unless the packages are installed that `output.format` needs."""
+    format_of(OUTPUTS[network.output.format]).require()
+
+
 def new_directory(
     loaded: Loaded,
     out: Path,
@@ -113,7 +119,7 @@ def new_directory(
         claim,
         (
             *[POINTS] * (loaded.network.sweep is not None or loaded.network.run.pool),
-            *[STORE] * (loaded.network.output.format == "zarr"),
+            *OUTPUTS[loaded.network.output.format].folders,
         ),
         _derived(loaded.network),
     )

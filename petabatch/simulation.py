@@ -20,6 +20,7 @@ from petabatch.assembly import (
     open_evaluation,
     portable,
     reloaded,
+    require_format,
 )
 from petabatch.engine.engine import Engine
 from petabatch.engine.evaluation import Evaluation
@@ -56,7 +57,6 @@ from petabatch.storage.inputs import compare, of_hosts
 from petabatch.storage.provenance import other_software
 from petabatch.storage.recovery import resume_point
 from petabatch.storage.shared import assert_shared
-from petabatch.storage.zarr3.chunks import require_zarr
 from petabatch.waves.choose import experiment
 from petabatch.waves.run import resume as resume_waves
 from petabatch.waves.run import run as run_waves
@@ -216,8 +216,7 @@ def resume(
                     with _refusing():
                         loaded = reloaded(directory, changed_input, objects)
                         loaded = loaded.with_parts(features=features, rows=rows).on(device)
-                        if directory.in_zarr:
-                            require_zarr()
+                        directory.format.require()
                     assert_same_software(comm, loaded)
                     if directory.in_waves:
                         with _inputs_in_place():
@@ -248,8 +247,7 @@ def _run(
     comm = connected(mpi)
     with shared_errors(comm):
         loaded = read()
-        if loaded.network.output.format == "zarr":
-            require_zarr()
+        require_format(loaded.network)
         assert_same_software(comm, loaded)
         plan = experiment(loaded, comm, threads, asked=extend)
     if plan is not None:

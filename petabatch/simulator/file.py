@@ -16,9 +16,8 @@ from petabatch.parallel.comm import Comm
 from petabatch.simulator.saved import Saved
 from petabatch.storage import FORMAT
 from petabatch.storage.atomic import new_hdf5
-from petabatch.storage.damaged import naming_damage
+from petabatch.storage.damaged import SIMULATOR, naming_damage
 from petabatch.storage.seal import assert_whole, new_run_id
-from petabatch.storage.simulator_state import KIND
 
 _SHOWN = "shown"
 
@@ -34,7 +33,7 @@ def write(path: Path, saved: Saved, batched: Collection[str], comm: Comm) -> Non
     if ranks is None:
         return
     with new_hdf5(path, run_id=new_run_id()) as (file, check):
-        file.attrs["kind"], file.attrs["step"] = KIND, saved.step
+        file.attrs["kind"], file.attrs["step"] = SIMULATOR, saved.step
         file.attrs["numbers"] = json.dumps(dict(saved.numbers))
         file.attrs["changes"] = json.dumps(dict(saved.changes))
         for key, array in saved.arrays.items():
@@ -58,7 +57,7 @@ def read(path: Path, slices: range) -> Saved:
         raise FormatError(f"{path}: this is not the state of a simulator: it is not in HDF5")
     with naming_damage(path), h5py.File(path, "r") as file:
         kind = file.attrs.get("kind")
-        if kind != KIND or file.attrs.get("petabatch_format") != FORMAT:
+        if kind != SIMULATOR or file.attrs.get("petabatch_format") != FORMAT:
             hint = "Simulator.from_run(DIR) goes on from a run" if kind in ("run", "checkpoint") else ""
             raise FormatError(
                 f"{path}: this is not the state of a simulator\n    found:    {kind}"

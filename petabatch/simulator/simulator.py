@@ -41,8 +41,8 @@ from petabatch.spec.load import Loaded
 from petabatch.spec.network import Network
 from petabatch.storage.atomic import available
 from petabatch.storage.checkpoint import latest_checkpoint, load_checkpoint
+from petabatch.storage.damaged import SIMULATOR
 from petabatch.storage.directory import RunDirectory
-from petabatch.storage.simulator_state import KIND
 
 
 class Simulator:
@@ -251,7 +251,7 @@ class Simulator:
         saved = self._opened.save()
         if path is not None:
             with self._live.all_ranks_raise():  # all have seen whether there is a file before it is written
-                target = available(path, "state.h5", KIND, force)
+                target = available(path, "state.h5", SIMULATOR, force)
             variables = self._engine.state.variables
             batched = {key for key in saved.arrays if variables[key].per == "slice"}
             with self._live.all_ranks_raise():

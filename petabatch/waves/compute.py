@@ -216,6 +216,8 @@ class Recorded:
         self.rows, self._layout = Rows.of(layout, points.values, room), layout
         self._reached = dict.fromkeys(layout.recorded, 0)
         """How many times there are, by path."""
+        self._events, self._common = dict[str, list[np.ndarray]](), dict[str, list[np.ndarray]]()
+        """What was put since `_join`, by folder of events and by path."""
 
     def put(self, records: Iterable[Record], first: int, last: int) -> None:
         """Take what was recorded in steps `first` to `last`, of slices by their place among all."""
@@ -231,8 +233,7 @@ class Recorded:
                 self._reached[path] = end = begin + len(record.steps)
                 self.rows.columns[path][:, begin:end] = np.moveaxis(record.values.reshape(shape), 1, 0)
             elif path in self._layout.steps and not record.stream.batched:
-                before = self.rows.common.get(path, record.values[:0])
-                self.rows.common[path] = np.concatenate([before, record.values])
+                self._common.setdefault(path, []).append(record.values)
         for folder, found in columns.items():
             self._put_events(folder, found)
 
@@ -241,10 +242,18 @@ class Recorded:
         for name, values in columns.items():
             new[name] = values
         new[POINT], new["slice"] = np.divmod(columns["slice"], self._layout.batch)
-        self.rows.events[folder] = np.concatenate([self.rows.events[folder], new])
+        self._events.setdefault(folder, []).append(new)
+
+    def _join(self) -> None:
+        """Join what was put since the last time, so that not every flush copies all before it."""
+        for whole, parts in ((self.rows.events, self._events), (self.rows.common, self._common)):
+            for name, new in parts.items():
+                whole[name] = np.concatenate([*([whole[name]] if name in whole else []), *new])
+            parts.clear()
 
     def saved(self, engine: Engine) -> SavedWave:
         """Return what is recorded with the state of an engine, after `collect`; collective for a team."""
+        self._join()
         why = {place: (failure.why, failure.step) for place, failure in engine.failures.items()}
         columns = {path: self.rows.columns[path][:, :count] for path, count in self._reached.items()}
         arrays = engine.features.whole(engine.saved())
@@ -263,6 +272,7 @@ class Recorded:
 
     def end(self, stopped: Mapping[int, Failure]) -> None:
         """End with all steps; slices have `stopped`, by their place among all of them."""
+        self._join()
         for folder, events in self.rows.events.items():
             self.rows.events[folder] = events[np.argsort(events[POINT], kind="stable")]
         for number, failure in stopped.items():

@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from petabatch.assembly import assert_same_software, new_directory, reloaded
+from petabatch.assembly import assert_same_software, new_directory, reloaded, require_format
 from petabatch.engine.gpu.choose import require
 from petabatch.engine.stopping import ANSWERS
 from petabatch.errors import AlreadyDone, DamagedError, Problem, RunDirectoryError, StorageError
@@ -25,8 +25,8 @@ from petabatch.storage.description import Status, recorded_provenance, status_of
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.files import DESCRIPTION, RESOLVED
 from petabatch.storage.inputs import compare, of_hosts
-from petabatch.storage.points import PointsFiles, drop_superseded, lose_damaged
-from petabatch.storage.zarr3.chunks import require_zarr
+from petabatch.storage.points import PointsFiles, drop_superseded
+from petabatch.storage.verify import repair as repair_files
 from petabatch.waves.choose import experiment
 from petabatch.waves.chunk import Chunk
 from petabatch.waves.experiment import Experiment
@@ -75,6 +75,8 @@ def run(
                         raise  # else another job was first
             if made is None:
                 made = RunDirectory.open(out)
+                if chunk is not None:
+                    _clean_alone(made)
                 claim.take(made.path, shared=chunk is not None)
                 _go_on(made, loaded, extend and chunk is None)
                 compare(made, files, changed_input=False)
@@ -102,8 +104,7 @@ def run_chunk(
         comm = connected(mpi)
         with shared_errors(comm):
             loaded = read(file, settings)
-            if loaded.network.output.format == "zarr":
-                require_zarr()
+            require_format(loaded.network)
             assert_same_software(comm, loaded)
             plan = experiment(loaded, comm, threads, asked=True)
             assert plan is not None
@@ -166,6 +167,13 @@ def _clean(directory: RunDirectory) -> None:
         drop_superseded(directory)
 
 
+def _clean_alone(directory: RunDirectory) -> None:
+    """Clean where no other process has claimed the directory, else nothing: jobs may be running."""
+    with Claim() as claim, suppress(RunDirectoryError):
+        claim.take(directory.path)
+        _clean(directory)
+
+
 def _go_on(directory: RunDirectory, loaded: Loaded, extend: bool) -> None:
     """Prepare a directory for further points; raises RunDirectoryError unless they are of its network."""
     if not directory.in_waves:
@@ -195,17 +203,14 @@ def join(path: Path, objects: Sequence[object] = ()) -> Counts:
     directory = RunDirectory.open(path)
     if not directory.in_waves:
         raise RunDirectoryError(f"{directory.path}: this run is no sweep or pool, and has nothing to join")
-    with Claim() as claim, suppress(RunDirectoryError):  # jobs may be running: then nothing is removed
-        claim.take(directory.path)
-        _clean(directory)
+    _clean_alone(directory)
     return _join(directory, objects, recorded_provenance(directory) or {})
 
 
 def _join(directory: RunDirectory, objects: Sequence[object], before: Mapping[str, Any]) -> Counts:
     """Write `run.h5` of a run whose provenance was that `before`."""
     directory.verify()
-    if directory.in_zarr:
-        require_zarr()
+    directory.format.require()
     loaded = reloaded(directory, False, objects)
     comm = Serial()
     plan = experiment(loaded, comm, asked=True)
@@ -226,11 +231,12 @@ def repair(directory: RunDirectory) -> list[tuple[str, str]]:
     """
     with Claim() as claim:
         claim.take(directory.path)
+        _clean(directory)
         return _repair(directory)
 
 
 def _repair(directory: RunDirectory) -> list[tuple[str, str]]:
-    done = [("lost", name) for name in lose_damaged(directory)]
+    done = repair_files(directory)
     try:
         before = recorded_provenance(directory) or {}
     except DamagedError:
