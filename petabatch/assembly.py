@@ -23,7 +23,7 @@ from petabatch.spec.compiled import NotSuitable
 from petabatch.spec.load import Loaded, resolved
 from petabatch.spec.memory import held
 from petabatch.spec.network import Network
-from petabatch.start_from import Place, initialise_from
+from petabatch.start_from import Place, from_kept_origin, initialise_from
 from petabatch.storage import FORMAT
 from petabatch.storage.claim import Claim
 from petabatch.storage.directory import RunDirectory
@@ -69,13 +69,9 @@ def reloaded(directory: RunDirectory, changed_input: bool, objects: Sequence[obj
     except (OSError, ValueError, KeyError) as error:
         raise StorageError(f"{directory.resolved}: this file is damaged: {error}") from error
     compare_plugins(directory, plugins, changed_input)
-    return Loaded.from_json(
-        json.dumps(params),
-        str(directory.resolved),
-        directory.data,
-        objects,
-        _stored_steps(directory.equations),
-    )
+    derived = _stored_steps(directory.equations)
+    loaded = Loaded.from_json(json.dumps(params), str(directory.resolved), directory.data, objects, derived)
+    return from_kept_origin(directory, loaded)
 
 
 def _stored_steps(path: Path) -> Mapping[Texts, Step]:

@@ -17,6 +17,8 @@ DATA = "data"
 DESCRIPTION = "run.json"
 POINTS = "points"
 """The folder of a sweep or a pool; see `storage.points`."""
+ORIGIN = "origin"
+"""The folder of a sweep with the checkpoint that its points start from, in a folder `CHECKPOINTS`."""
 LOST = ".lost"
 """Ending of what is left of a segment that is lost; see `storage.lost`."""
 PARAMS = ("params.toml", "params.py")
@@ -42,6 +44,7 @@ _OURS = {
     CHECKPOINTS: re.compile(rf"\.?({HEAD}|{PART}|step_\d+_rank_\d+\.h5|{WAVE})(\.tmp)?"),
     DATA: re.compile(ARRAY),
     STORE: re.compile(rf"\.?{re.escape(METADATA)}(\.tmp)?|\w+"),
+    ORIGIN: re.compile(CHECKPOINTS),
     POINTS: re.compile(rf"\.?{POINTS_FILE}(\.tmp|\{LOST})?|\d+-of-\d+_\d+\.txt"),
 }
 FOLDERS = tuple(_OURS)

@@ -7,6 +7,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -134,10 +136,21 @@ class Experiment(ABC):
         return value_of(self.network, path)
 
 
-def digest(network: Network) -> str:
-    """Return what identifies a network without its points."""
+def identity(network: Network) -> dict[str, Any]:
+    """Return the resolved tables of a network without its points.
+
+    The checkpoint that points start from is named alone: a sweep keeps a copy, and its content is compared as
+    that of other input.
+    """
     table = resolved(network)
     for name, keys in _APART.items():
         for key in keys:
             (table[name] if name else table).pop(key, None)
-    return fingerprint(json.dumps(table, sort_keys=True))
+    if network.run.start_from is not None:
+        table["run"]["start_from"] = Path(network.run.start_from).name
+    return table
+
+
+def digest(network: Network) -> str:
+    """Return what identifies a network without its points."""
+    return fingerprint(json.dumps(identity(network), sort_keys=True))

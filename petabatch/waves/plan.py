@@ -151,7 +151,8 @@ class Waves(Experiment):
 
     def schedule(self, parts: Parts, team: Team) -> str:
         """Return in how many waves points are computed."""
-        return f"in {len(parts):,} wave{'s' * (len(parts) != 1)}"
+        kept = "" if self.whole else "; no checkpoint is kept at the end"
+        return f"in {len(parts):,} wave{'s' * (len(parts) != 1)}{kept}"
 
     def size(self, threads: int | None, ranks: int = 1, part: Plan | None = None) -> int:
         """Return how many points are held at once, on each of `ranks` ranks of a host.

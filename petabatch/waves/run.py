@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,9 @@ from petabatch.parallel.launch import connected
 from petabatch.params import read
 from petabatch.results import open as open_results
 from petabatch.spec.load import Loaded, resolved
+from petabatch.start_from import from_kept_origin, keep_origin
 from petabatch.stop_signals import StopFlag, watch
-from petabatch.storage.checkpoint import drop_checkpoints
+from petabatch.storage.checkpoint import checkpoint_steps, drop_checkpoints
 from petabatch.storage.claim import Claim, claimed
 from petabatch.storage.description import Status, recorded_provenance, status_of
 from petabatch.storage.directory import RunDirectory
@@ -78,9 +80,12 @@ def run(
                 claim.take(made.path, shared=chunk is not None)
                 _go_on(made, loaded, extend and chunk is None)
                 compare(made, files, changed_input=False)
-            elif chunk is not None:
-                claim.take(made.path, shared=True)
+            else:
+                if chunk is not None:
+                    claim.take(made.path, shared=True)
+                keep_origin(made, loaded)
         directory: RunDirectory = comm.broadcast(made)
+        plan = replace(plan, loaded=from_kept_origin(directory, loaded))
         return _compute(directory, plan, team, chunk, False, quiet, flag)
 
 
@@ -183,7 +188,13 @@ def _go_on(directory: RunDirectory, loaded: Loaded, extend: bool) -> None:
             f"{directory.path}: this directory has another sweep\n"
             "    hint:     `petabatch run --extend` without --chunk makes the points that are new"
         )
-    drop_checkpoints(directory)  # that at the end has the slices of the sweep before, in its order
+    if checkpoint_steps(directory):
+        log.warning(
+            "the checkpoint at the end of %s is removed: it has the slices of the points before, in their "
+            "order, and a sweep that was extended has none",
+            directory.path,
+        )
+    drop_checkpoints(directory)
     directory.write(RESOLVED, resolved(loaded.network))
 
 

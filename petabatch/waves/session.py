@@ -18,7 +18,7 @@ from petabatch.errors import DamagedError, RunDirectoryError
 from petabatch.logs import log
 from petabatch.parallel.comm import Comm
 from petabatch.progress import duration_and_rate
-from petabatch.spec.load import Loaded, resolved
+from petabatch.spec.load import Loaded
 from petabatch.stop_signals import StopFlag
 from petabatch.storage.checkpoint import drop_checkpoints
 from petabatch.storage.description import Status, recorded_provenance
@@ -33,7 +33,7 @@ from petabatch.waves.checkpoints import ON_DISK, WaveCheckpoints, left_under_way
 from petabatch.waves.chunk import Chunk
 from petabatch.waves.compute import Wave
 from petabatch.waves.end import save_end
-from petabatch.waves.experiment import Experiment, digest
+from petabatch.waves.experiment import Experiment, identity
 from petabatch.waves.finished import Counts, Finished
 from petabatch.waves.index import write_index
 from petabatch.waves.progress import PointsProgress
@@ -121,6 +121,7 @@ class WavesSession:
         index_due = -np.inf
         if self._indexes and len(self.left.numbers):
             drop_checkpoints(self.directory)  # of the points that were finished before
+            self.index("running")
         left = False
         with self.team.watch:
             with (
@@ -310,18 +311,16 @@ def provenance(
 
 def same_network(directory: RunDirectory, there: Loaded, here: Loaded) -> None:
     """Raise RunDirectoryError unless a directory is that of the same network, apart from its points."""
-    if digest(there.network) == digest(here.network):
-        return
-    old, new = (_flat(resolved(one.network)) for one in (there, here))
-    keys = sorted(
-        key for key in old.keys() | new.keys() if old.get(key) != new.get(key) and key[:6] != "sweep."
-    )
-    found = "; ".join(f"{key} = {new.get(key)}, in the directory {old.get(key)}" for key in keys[:5])
-    raise RunDirectoryError(
-        f"{directory.path}: this directory has points of another network\n    found:    {found}\n"
-        "    expected: the same params, apart from [sweep]\n"
-        "    hint:     choose another directory with --out"
-    )
+    old, new = (_flat(identity(one.network)) for one in (there, here))
+    if keys := sorted(key for key in old.keys() | new.keys() if old.get(key) != new.get(key)):
+        found = "; ".join(f"{key} = {new.get(key)}, in the directory {old.get(key)}" for key in keys[:5])
+        hint = "choose another directory with --out"
+        if keys == ["run.start_from"]:
+            hint = f"-s run.start_from={there.network.run.start_from}, or {hint}"
+        raise RunDirectoryError(
+            f"{directory.path}: this directory has points of another network\n    found:    {found}\n"
+            f"    expected: the same params, apart from [sweep]\n    hint:     {hint}"
+        )
 
 
 def _flat(table: object, path: str = "") -> dict[str, object]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import logging
 import os
+import re
 import shutil
 import signal
 import time
@@ -17,6 +19,7 @@ import numpy as np
 import pytest
 
 from petabatch import results, simulation
+from petabatch.engine import stopping
 from petabatch.errors import (
     AlreadyDone,
     DamagedError,
@@ -478,12 +481,65 @@ def test_points_of_a_key_that_is_no_longer_swept_are_those_with_its_own_value(
     assert_same(recorded(run), recorded(swept(small, "whole", f"sweep.{KEY}=[0.2, 0.3]")))
 
 
-def test_a_sweep_whose_points_are_extended_keeps_no_state_of_the_points_before(small: Path) -> None:
+def test_a_sweep_whose_points_are_extended_keeps_no_state_of_the_points_before(
+    small: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """They may be the same in another order: a run that starts from it would take those of other points."""
     swept(small, "waves", f"sweep.{KEY}=[0.2, 0.3]").close()
     assert list((small.parent / "waves" / "checkpoints").iterdir())
-    swept(small, "waves", f"sweep.{KEY}=[0.3, 0.2]", extend=True).close()
+    with caplog.at_level(logging.WARNING):
+        swept(small, "waves", f"sweep.{KEY}=[0.3, 0.2]", extend=True).close()
+    assert "the checkpoint at the end of" in caplog.text
     assert not list((small.parent / "waves" / "checkpoints").iterdir())
+    with pytest.raises(InputError, match="none are added by --extend"):
+        swept(
+            small,
+            "more",
+            f"run.start_from={small.parent / 'waves'}",
+            "run.displays=3",
+            f"sweep.{KEY}=[0.3, 0.2]",
+        )
+
+
+@pytest.mark.parametrize("waves", [(), ("sweep.wave=1",)])
+def test_it_is_said_that_several_waves_end_without_a_checkpoint(small: Path, waves: Sequence[str]) -> None:
+    swept(small, "waves", f"sweep.{KEY}=[0.2, 0.3]", *waves).close()
+    out = small.parent / "waves"
+    said, kept = (
+        "no checkpoint is kept at the end" in (out / "log.txt").read_text(),
+        (out / "checkpoints").iterdir(),
+    )
+    assert (said, any(kept)) == (len(waves) > 0, len(waves) == 0)
+
+
+def test_the_page_of_a_sweep_counts_points_in_its_first_wave(
+    small: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pages, reached = list[str](), PointsProgress.reached
+
+    def seen(progress: PointsProgress, points: float) -> None:
+        pages.append(" ".join(describe(small.parent / "waves").split()))
+        reached(progress, points)
+
+    monkeypatch.setattr(PointsProgress, "reached", seen)
+    swept(small, "waves", SWEEP, "output.flush=5").close()
+    assert "status running: 0 of 5 points finished, 5 to compute" in pages[0]
+    assert "batch 15 slices" in pages[0]
+
+
+@pytest.mark.parametrize("key", [KEY, "run.seed"])
+def test_coordinates_have_their_type_before_there_are_points(
+    small: Path, monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    values = {KEY: "[0.2, 0.3]", "run.seed": "[1, 2]"}[key]
+    with swept(small, "whole", f"sweep.{key}={values}") as run:
+        expected = {name: values.dtype for name, values in run.coordinates.items()}
+    monkeypatch.setattr(stopping.Stop, "__call__", lambda self: True)
+    with pytest.raises(StoppedEarly, match="with 0 of 2 points finished"):
+        swept(small, "waves", f"sweep.{key}={values}")
+    with results.open(small.parent / "waves") as run:
+        assert {name: values.dtype for name, values in run.coordinates.items()} == expected
+    assert "batch 6 slices" in " ".join(describe(small.parent / "waves").split())
 
 
 def test_all_points_start_from_one_checkpoint_of_a_run_that_goes_on(small: Path) -> None:
@@ -496,6 +552,49 @@ def test_all_points_start_from_one_checkpoint_of_a_run_that_goes_on(small: Path)
         RunDirectoryError, match=r"start_from = .*_000000020\.h5, in the directory .*_000000010\.h5"
     ):
         swept(small, "waves", *settings, f"sweep.{KEY}=[0.2, 0.3, 0.4]", extend=True)
+
+
+@pytest.mark.parametrize("verb", ["resume", "chunk", "extend"])
+def test_points_start_from_a_checkpoint_that_its_run_has_removed(
+    small: Path, monkeypatch: pytest.MonkeyPatch, verb: str
+) -> None:
+    first = alone(small, "first", *FROZEN, "run.displays=1")
+    settings, points = (f"run.start_from={first}", "run.displays=4"), [0.2, 0.3]
+    more = f"sweep.{KEY}={[*points, 0.4]}"
+    expected = recorded(
+        swept(small, "whole", *settings, more if verb == "extend" else f"sweep.{KEY}={points}")
+    )
+    given = [*FROZEN, *settings, f"sweep.{KEY}={points}", "sweep.wave=1"]
+    out = small.parent / "waves"
+    made = plan.waves
+
+    def pruned(*arguments: Any) -> Any:
+        yield from made(*arguments)
+        shutil.rmtree(first, ignore_errors=True)  # while the others are still to be made
+        if verb == "resume":
+            signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr(plan, "waves", pruned)
+    if verb == "chunk":
+        assert run_chunk(small, given, out, Chunk(1, 2), mpi=False, quiet=True) == (0, "point")
+        given[len(FROZEN)] = f"run.start_from={out / 'origin/checkpoints/step_000000010.h5'}"
+        assert run_chunk(small, given, out, Chunk(2, 2), mpi=False, quiet=True) == (0, "point")
+        join(out)
+    elif verb == "resume":
+        with pytest.raises(StoppedEarly):
+            swept(small, "waves", *given)
+        monkeypatch.setattr(plan, "waves", made)
+        simulation.resume(out, mpi=False, quiet=True).close()
+    else:
+        swept(small, "waves", *given).close()
+        alone(small, "first", *FROZEN, "run.displays=2")
+        with pytest.raises(RunDirectoryError) as error:
+            swept(small, "waves", *settings, more, extend=True)
+        (kept,) = re.findall(r"-s (run.start_from=\S+),", str(error.value))
+        swept(small, "waves", kept, settings[1], more, extend=True).close()
+    assert_same(recorded(results.open(out)), expected)
+    assert verify(out, False)[1]
+    swept(small, "waves", *FROZEN, SWEEP, force=True).close()
 
 
 def test_points_do_not_start_from_a_checkpoint_that_was_replaced(small: Path) -> None:
