@@ -57,7 +57,7 @@ from petabatch.storage.provenance import other_software
 from petabatch.storage.recovery import resume_point
 from petabatch.storage.shared import assert_shared
 from petabatch.storage.zarr3.chunks import require_zarr
-from petabatch.waves.choose import experiment
+from petabatch.waves.run import experiment
 from petabatch.waves.run import resume as resume_waves
 from petabatch.waves.run import run as run_waves
 

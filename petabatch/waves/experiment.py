@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -24,8 +24,7 @@ from petabatch.spec.network import Network
 from petabatch.storage.description import Files
 from petabatch.storage.point_rows import Layout
 from petabatch.variable import Coordinate, Stream
-from petabatch.waves.checkpoints import WaveCheckpoints
-from petabatch.waves.compute import Wave
+from petabatch.waves.compute import Making, Wave
 from petabatch.waves.finished import Points
 from petabatch.waves.queue import Parts
 from petabatch.waves.team import Team
@@ -91,19 +90,10 @@ class Experiment(ABC):
         """Return how parts are computed, for the log."""
 
     @abstractmethod
-    def computed(
-        self,
-        waiting: Iterable[Points],
-        team: Team,
-        stopped: Callable[[], bool],
-        checkpoints: WaveCheckpoints | None = None,
-        reached: Callable[[float], object] = lambda points: None,
-    ) -> Iterator[Wave]:
-        """Compute parts that wait, and yield them as they are done; raises Stopped when `stopped`.
+    def computed(self, waiting: Iterable[Points], making: Making) -> Iterator[Wave]:
+        """Compute parts that wait, and yield them as they are done; raises Stopped when it is stopped.
 
-        They are computed by a `team`, each of whose ranks has a GPU of its own where they run on GPUs; the
-        first of its ranks is asked what waits and whether to stop, and yields what is done. Waves go on from
-        their `checkpoints`, and tell how far they have `reached`, as a number of points.
+        The first rank of a team is asked what waits, and yields what is done.
         """
 
     @abstractmethod

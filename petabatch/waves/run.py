@@ -11,7 +11,7 @@ from typing import Any
 from petabatch.assembly import assert_same_software, new_directory, reloaded
 from petabatch.engine.gpu.choose import require
 from petabatch.engine.stopping import ANSWERS
-from petabatch.errors import AlreadyDone, DamagedError, Problem, RunDirectoryError, StorageError
+from petabatch.errors import AlreadyDone, DamagedError, ParamsError, Problem, RunDirectoryError, StorageError
 from petabatch.logs import log, shown, to_file
 from petabatch.parallel.comm import Comm, Serial
 from petabatch.parallel.failure import shared_errors
@@ -29,13 +29,32 @@ from petabatch.storage.files import DESCRIPTION, RESOLVED
 from petabatch.storage.inputs import compare, of_hosts
 from petabatch.storage.points import PointsFiles, drop_superseded, lose_damaged
 from petabatch.storage.zarr3.chunks import require_zarr
-from petabatch.waves.choose import experiment
-from petabatch.waves.chunk import Chunk
 from petabatch.waves.experiment import Experiment
 from petabatch.waves.finished import Counts, Finished
 from petabatch.waves.index import write_index
+from petabatch.waves.items import Items
+from petabatch.waves.plan import Waves
+from petabatch.waves.queue import Chunk
 from petabatch.waves.session import WavesSession, points_of, provenance, same_network
 from petabatch.waves.team import Team
+
+
+def experiment(
+    loaded: Loaded, comm: Comm | None = None, threads: int | None = None, asked: bool = False
+) -> Experiment | None:
+    """Return how a run is made point by point, None if it is not; collective.
+
+    Where it is `asked` for, raises ParamsError for other runs.
+    """
+    comm = comm or Serial()
+    if loaded.network.run.pool:
+        return Items.of(loaded, comm, threads)
+    if loaded.network.sweep is not None:
+        return Waves.of(loaded, comm, threads)
+    if asked:
+        problem = Problem("sweep", "this run has no sweep", expected="a table [sweep], or --sweep KEY=VALUES")
+        raise loaded.placed(ParamsError([problem]))
+    return None
 
 
 def run(

@@ -29,15 +29,13 @@ from petabatch.storage.point_rows import Rows
 from petabatch.storage.points import PointsFile, PointsFiles, new_name
 from petabatch.storage.points_writer import PointsWriter
 from petabatch.storage.provenance import Spent, of_run, other_software
-from petabatch.waves.checkpoints import ON_DISK, WaveCheckpoints, left_under_way
-from petabatch.waves.chunk import Chunk
-from petabatch.waves.compute import Wave
-from petabatch.waves.end import save_end
+from petabatch.waves.checkpoints import ON_DISK, WaveCheckpoints, left_under_way, save_end
+from petabatch.waves.compute import Making, Wave
 from petabatch.waves.experiment import Experiment, identity
 from petabatch.waves.finished import Counts, Finished
 from petabatch.waves.index import write_index
 from petabatch.waves.progress import PointsProgress
-from petabatch.waves.queue import Parts, Queue
+from petabatch.waves.queue import Chunk, Parts, Queue
 from petabatch.waves.team import Team
 
 _TOLD = 10
@@ -132,8 +130,9 @@ class WavesSession:
                 def reached(points: float) -> None:
                     progress.reached(points * self.team.leaders.size)
 
+                making = Making(self.team, stopped, checkpoints, reached)
                 try:
-                    for wave in self.plan.computed(queue, self.team, stopped, checkpoints, reached):
+                    for wave in self.plan.computed(queue, making):
                         checkpoints.end()
                         self.failed += len(wave.rows.why)
                         self._spend(wave)

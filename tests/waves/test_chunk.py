@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from petabatch.errors import ArgumentError
-from petabatch.waves.chunk import Chunk, chunk_of
+from petabatch.waves.queue import Chunk, chunk_of
 
 SLURM = {"SLURM_ARRAY_TASK_ID": "14", "SLURM_ARRAY_TASK_MIN": "10", "SLURM_ARRAY_TASK_COUNT": "8"}
 

@@ -14,7 +14,7 @@ from petabatch.storage import claim, points, points_writer
 from petabatch.storage.claim import Claim
 from petabatch.storage.files import temporary_name
 from petabatch.waves import run, session
-from petabatch.waves.chunk import Chunk
+from petabatch.waves.queue import Chunk
 
 SETTINGS = (
     "connections.dictionary.learn.every='never'",

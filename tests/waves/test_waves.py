@@ -38,9 +38,9 @@ from petabatch.storage.merge import merge
 from petabatch.storage.point_rows import Rows
 from petabatch.storage.prune import prune
 from petabatch.waves import plan, session
-from petabatch.waves.chunk import Chunk
 from petabatch.waves.finished import Points
 from petabatch.waves.progress import PointsProgress
+from petabatch.waves.queue import Chunk
 from petabatch.waves.run import join, repair, run_chunk
 from support.commands import Command, alone, write_small
 
