@@ -25,7 +25,7 @@ from petabatch.engine.engine import Engine
 from petabatch.engine.evaluation import Evaluation
 from petabatch.engine.gpu.choose import require
 from petabatch.engine.images import log_notes
-from petabatch.engine.stopping import ANSWERS
+from petabatch.engine.stopping import heeding
 from petabatch.errors import (
     AlreadyDone,
     ArgumentError,
@@ -47,7 +47,6 @@ from petabatch.results import open as open_results
 from petabatch.session import RunSession
 from petabatch.spec.load import Loaded
 from petabatch.spec.network import Network
-from petabatch.stop_signals import watch
 from petabatch.storage.checkpoint import load_checkpoint
 from petabatch.storage.claim import Claim
 from petabatch.storage.description import recorded_provenance
@@ -262,7 +261,7 @@ def _run(
         initialise(engine, loaded)
         assert_shared(comm, out.absolute().parent)
         files = of_hosts(comm, loaded.network)
-    with Claim(comm.rank) as claim, watch(ANSWERS["run"] if comm.rank == 0 and not quiet else "") as flag:
+    with Claim(comm.rank) as claim, heeding("run", comm, quiet) as flag:
         comm.barrier()  # all ranks heed signals before there is a run directory
         made = new_directory(loaded, out, force, files, claim) if comm.rank == 0 else None
         directory: RunDirectory = comm.broadcast(made)
@@ -301,7 +300,7 @@ def _resume(
         done = f"this run is already done: it has reached step {engine.step}"
         problem = Problem("", done, hint=hint)
         raise AlreadyDone(problem.render(str(directory.path)))
-    with watch(ANSWERS["run"] if comm.rank == 0 and not quiet else "") as flag:
+    with heeding("run", comm, quiet) as flag:
         session = RunSession(directory, loaded, engine, comm, claim, evaluation)
         if comm.rank == 0:
             directory.clean()

@@ -19,7 +19,7 @@ from petabatch.logs import shown
 from petabatch.network import lazy_codes
 from petabatch.network.slices import coordinates
 from petabatch.parallel.comm import Serial
-from petabatch.simulator.agreement import all_ranks_raise
+from petabatch.simulator.interrupts import all_ranks_raise
 from petabatch.simulator.saved import Saved
 from petabatch.simulator.undo import Undo
 from petabatch.spec.load import Loaded

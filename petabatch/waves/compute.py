@@ -211,6 +211,8 @@ class Recorded:
 
     def __init__(self, points: Points, layout: Layout, room: Room = np.zeros) -> None:
         self.rows, self._layout = Rows.of(layout, points.values, room), layout
+        self._events: dict[str, list[np.ndarray]] = {folder: [] for folder in layout.events}
+        """Those that are not yet among the rows."""
         self._reached = dict.fromkeys(layout.recorded, 0)
         """How many times there are, by path."""
 
@@ -238,10 +240,17 @@ class Recorded:
         for name, values in columns.items():
             new[name] = values
         new[POINT], new["slice"] = np.divmod(columns["slice"], self._layout.batch)
-        self.rows.events[folder] = np.concatenate([self.rows.events[folder], new])
+        self._events[folder].append(new)
+
+    def _join_events(self) -> None:
+        """Put events into the rows: seldom, since all that are there are copied."""
+        for folder, new in self._events.items():
+            self.rows.events[folder] = np.concatenate([self.rows.events[folder], *new])
+            new.clear()
 
     def saved(self, engine: Engine) -> SavedWave:
         """Return what is recorded with the state of an engine, after `collect`; collective for a team."""
+        self._join_events()
         why = {place: (failure.why, failure.step) for place, failure in engine.failures.items()}
         columns = {path: self.rows.columns[path][:, :count] for path, count in self._reached.items()}
         arrays = engine.features.whole(engine.saved())
@@ -260,6 +269,7 @@ class Recorded:
 
     def end(self, stopped: Mapping[int, Failure]) -> None:
         """End with all steps; slices have `stopped`, by their place among all of them."""
+        self._join_events()
         for folder, events in self.rows.events.items():
             self.rows.events[folder] = events[np.argsort(events[POINT], kind="stable")]
         for number, failure in stopped.items():

@@ -10,7 +10,7 @@ from typing import Any
 
 from petabatch.assembly import assert_same_software, new_directory, reloaded
 from petabatch.engine.gpu.choose import require
-from petabatch.engine.stopping import ANSWERS
+from petabatch.engine.stopping import heeding
 from petabatch.errors import AlreadyDone, DamagedError, ParamsError, Problem, RunDirectoryError, StorageError
 from petabatch.logs import log, shown, to_file
 from petabatch.parallel.comm import Comm, Serial
@@ -20,7 +20,7 @@ from petabatch.params import read
 from petabatch.results import open as open_results
 from petabatch.spec.load import Loaded, resolved
 from petabatch.start_from import from_kept_origin, keep_origin
-from petabatch.stop_signals import StopFlag, watch
+from petabatch.stop_signals import StopFlag
 from petabatch.storage.checkpoint import checkpoint_steps, drop_checkpoints
 from petabatch.storage.claim import Claim, claimed
 from petabatch.storage.description import Status, recorded_provenance, status_of
@@ -82,7 +82,7 @@ def run(
         files = of_hosts(comm, loaded.network)
     with (
         Claim(comm.rank) as claim,
-        watch(ANSWERS[plan.what] if comm.rank == 0 and not quiet else "") as flag,
+        heeding(plan.what, comm, quiet) as flag,
     ):
         comm.barrier()  # all ranks heed signals before there is a run directory
         made: RunDirectory | None = None
@@ -156,7 +156,7 @@ def resume(
     team = Team.of(comm, plan.base, threads, loaded.network.parallel.batch)
     plan.refuse_shortage(team)
     plan.check_input()
-    with watch(ANSWERS[plan.what] if comm.rank == 0 and not quiet else "") as flag:
+    with heeding(plan.what, comm, quiet) as flag:
         return _compute(directory, plan, team, None, retry, quiet, flag, resumed=True)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -73,14 +72,14 @@ class WavesSession:
         self.left = points.taken(comm.broadcast(found))
         own = chunk.on(team.leaders)
         self._name = new_name(directory.path, own.number, own.count)
+        before = recorded_provenance(directory) or {} if self._indexes else {}
+        self.provenance = provenance(directory, plan.loaded, comm, before)
         self._software = self._versions(there)
         saved = None
         if comm.rank == 0:
             saved = left_under_way(directory.path, plan.layout, self._is_same, points, self.left)
         self._saved: list[tuple[Path, np.ndarray]] = comm.broadcast(saved)
-        self._started = datetime.now(UTC)
-        self._before = recorded_provenance(directory) or {} if self._indexes else {}
-        self._spent = Spent(self._before, comm)
+        self._spent = Spent(before, comm)
         self._told = set[int]()
         """Numbers of failed points that the log names."""
         self._convergence = Convergence(plan.network)
@@ -191,8 +190,8 @@ class WavesSession:
 
     def _versions(self, there: Sequence[PointsFile]) -> dict[str, Any]:
         """Return the versions of what makes points; warn where points were made with others."""
-        about = provenance(self.directory, self.plan.loaded, self.comm, {})
-        mine = {name: about[name] for name in ("petabatch_version", "libraries", "blas", "compiler")}
+        names = ("petabatch_version", "libraries", "blas", "compiler")
+        mine = {name: self.provenance[name] for name in names}
         others = (other_software(one.software, mine, portable(self.plan.network)) for one in there)
         if found := next(filter(None, others), None):
             log.warning(
@@ -229,8 +228,7 @@ class WavesSession:
     def index(self, status: Status) -> float:
         """Rewrite `run.h5` over all that is committed, by any rank; return the seconds that it took."""
         plan = self.plan
-        about = provenance(self.directory, plan.loaded, self.comm, self._before, self._started)
-        about |= self._spent.record(self._times, self._rank_times)
+        about = self.provenance | self._spent.record(self._times, self._rank_times)
         finished = Finished(self._there(), plan.points(), plan.base_value)
         for place in np.flatnonzero(finished.failed)[:_TOLD].tolist():
             if (number := int(finished.points.numbers[place])) not in self._told:
@@ -297,15 +295,11 @@ def points_of(files: PointsFiles, directory: RunDirectory, plan: Experiment) -> 
 
 
 def provenance(
-    directory: RunDirectory,
-    loaded: Loaded,
-    comm: Comm,
-    before: Mapping[str, Any],
-    began: datetime | None = None,
+    directory: RunDirectory, loaded: Loaded, comm: Comm, before: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return what is recorded of the run, without its durations; `began` is the start of this process."""
+    """Return what is recorded of a run that begins now, or goes on with that `before`; without durations."""
     devices = ["GPU" if loaded.network.run.device == "gpu" else "CPU"]
-    return of_run(loaded, comm, devices, directory=directory, before=before, began=began)
+    return of_run(loaded, comm, devices, directory=directory, before=before)
 
 
 def same_network(directory: RunDirectory, there: Loaded, here: Loaded) -> None:

@@ -84,7 +84,13 @@ def test_a_run_has_started_when_its_process_began_and_not_when_its_index_was_wri
         def now(cls, tz: tzinfo | None = None) -> datetime:  # type: ignore[override]
             return datetime.now(tz) + timedelta(hours=1)
 
-    monkeypatch.setattr(provenance, "datetime", Later)  # of what is recorded in the index
+    run_waves = session.WavesSession.run
+
+    def later(self: session.WavesSession, *arguments: Any) -> None:
+        monkeypatch.setattr(provenance, "datetime", Later)
+        run_waves(self, *arguments)
+
+    monkeypatch.setattr(session.WavesSession, "run", later)
     with swept(small, "waves", SWEEP, "sweep.wave=2") as run:
         ago = datetime.now(UTC) - datetime.fromisoformat(run.attributes["started"])
         assert timedelta(0) <= ago < timedelta(minutes=5)
