@@ -1,4 +1,4 @@
-"""Checkpoints inside long waves, from which they go on, and the one at the end of a sweep, for other runs."""
+"""Waves on disk: checkpoints inside long ones, commits of those that have ended, the end of a sweep."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,8 @@ from petabatch.storage import wave
 from petabatch.storage.checkpoint import save_checkpoint
 from petabatch.storage.checkpoint_part import Part
 from petabatch.storage.directory import RunDirectory
-from petabatch.storage.point_rows import Layout, Room
+from petabatch.storage.point_rows import Layout, Room, Rows
+from petabatch.storage.points_writer import PointsWriter
 from petabatch.storage.wave import SavedWave
 from petabatch.waves.finished import Points
 
@@ -31,8 +32,51 @@ _EVERY = 60.0
 """Seconds of a wave between two checkpoints."""
 ON_DISK = 1 << 30
 """Bytes that the points of a wave record, from which on they are on disk until the wave ends."""
+_COMMIT = 1.0
+"""Seconds between two commits, unless a wave takes longer."""
 _PAUSE = 50
 """Between two checkpoints at least this many times what the last one took."""
+
+
+@dataclass
+class Committing:
+    """Finished waves that are not yet committed."""
+
+    writer: PointsWriter
+    nbytes: int
+    """Of what a point records."""
+    committed: Callable[[], None]
+    """Called when all that was added is committed."""
+    _waves: list[Rows] = field(default_factory=list)
+    _last: float = field(default_factory=time.monotonic)
+
+    def __enter__(self) -> Committing:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.commit()
+
+    def add(self, wave: Rows) -> bool:
+        """Take over a wave; return whether all are committed now."""
+        self._waves.append(wave)
+        if not self._large and time.monotonic() - self._last < _COMMIT:
+            return False
+        self.commit()
+        return True
+
+    @property
+    def _large(self) -> bool:
+        return self.nbytes * sum(map(len, self._waves)) > ON_DISK
+
+    def commit(self) -> None:
+        """Write all to a file of points; what the last wave records may be on disk, and stays apart then."""
+        if not self._waves:
+            return
+        *before, last = self._waves
+        for rows in (before, [last]) if before and self._large else (self._waves,):
+            self.writer.commit(Rows.joined(rows))
+        self._waves, self._last = [], time.monotonic()
+        self.committed()
 
 
 @dataclass(frozen=True)

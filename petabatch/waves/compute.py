@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field, replace
 
 import numpy as np
 
-from petabatch.assembly import initialise, open_engine, open_evaluation
+from petabatch.assembly import initialise, opened
 from petabatch.clock import fires
 from petabatch.engine.driver import At, Hook, drive
 from petabatch.engine.engine import Engine
@@ -125,10 +125,8 @@ def _wave(loaded: Loaded, points: Points, layout: Layout, making: Making) -> Wav
             assembly = team.assembly(own.network, making.device)
             length = assembly.plan.length
             period = _period(assembly.plan, layout.batch * len(points.numbers))
-            engine = open_engine(own, assembly.planned(tolerant=True, checkpoint=period))
-            stack.callback(engine.close)
-            if (evaluation := open_evaluation(engine, own)) is not None:
-                stack.callback(evaluation.close)
+            planned = assembly.planned(tolerant=True, checkpoint=period)
+            engine, evaluation = stack.enter_context(opened(own, planned))
             found = mine.begin(points) if mine is not None else None
             told = None if found is None else replace(found, recorded={}, events={}, common={})
             before: SavedWave | None = team.group.broadcast(told)

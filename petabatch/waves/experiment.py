@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from petabatch.engine.images import files_shown, log_notes, open_images
-from petabatch.errors import InputError
+from petabatch.errors import InputError, RunDirectoryError
 from petabatch.logs import log
 from petabatch.network.numbers import value_of
 from petabatch.network.plan import Plan
@@ -22,6 +22,7 @@ from petabatch.parallel.consistency import fingerprint
 from petabatch.spec.load import Loaded, resolved
 from petabatch.spec.network import Network
 from petabatch.storage.description import Files
+from petabatch.storage.directory import RunDirectory
 from petabatch.storage.point_rows import Layout
 from petabatch.variable import Coordinate, Stream
 from petabatch.waves.compute import Making, Wave
@@ -144,3 +145,27 @@ def identity(network: Network) -> dict[str, Any]:
 def digest(network: Network) -> str:
     """Return what identifies a network without its points."""
     return fingerprint(json.dumps(identity(network), sort_keys=True))
+
+
+def same_network(directory: RunDirectory, there: Loaded, here: Loaded) -> None:
+    """Raise RunDirectoryError unless a directory is that of the same network, apart from its points."""
+    old, new = (_flat(identity(one.network)) for one in (there, here))
+    if keys := sorted(key for key in old.keys() | new.keys() if old.get(key) != new.get(key)):
+        found = "; ".join(f"{key} = {new.get(key)}, in the directory {old.get(key)}" for key in keys[:5])
+        hint = "choose another directory with --out"
+        if keys == ["run.start_from"]:
+            hint = f"-s run.start_from={there.network.run.start_from}, or {hint}"
+        raise RunDirectoryError(
+            f"{directory.path}: this directory has points of another network\n    found:    {found}\n"
+            f"    expected: the same params, apart from [sweep]\n    hint:     {hint}"
+        )
+
+
+def _flat(table: object, path: str = "") -> dict[str, object]:
+    if not isinstance(table, dict):
+        return {path: table}
+    return {
+        key: value
+        for name, one in table.items()
+        for key, value in _flat(one, f"{path}.{name}".strip(".")).items()
+    }

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,13 +30,13 @@ from petabatch.storage.files import DESCRIPTION, RESOLVED
 from petabatch.storage.inputs import compare, of_hosts
 from petabatch.storage.points import PointsFiles, drop_superseded, lose_damaged
 from petabatch.storage.zarr3.chunks import require_zarr
-from petabatch.waves.experiment import Experiment
+from petabatch.waves.experiment import Experiment, same_network
 from petabatch.waves.finished import Counts, Finished
 from petabatch.waves.index import write_index
 from petabatch.waves.items import Items
 from petabatch.waves.plan import Waves
 from petabatch.waves.queue import Chunk
-from petabatch.waves.session import WavesSession, points_of, provenance, same_network
+from petabatch.waves.session import WavesSession, points_of, provenance
 from petabatch.waves.team import Team
 
 
@@ -57,6 +58,27 @@ def experiment(
     return None
 
 
+def planned(
+    given: Callable[[], Loaded], threads: int | None, mpi: bool | None, asked: bool
+) -> tuple[Comm, Loaded, Experiment | None]:
+    """Return the ranks, the network that is `given`, the same on all of them, and its `experiment`."""
+    comm = connected(mpi)
+    with shared_errors(comm):
+        loaded = given()
+        if loaded.network.output.format == "zarr":
+            require_zarr()
+        assert_same_software(comm, loaded)
+        return comm, loaded, experiment(loaded, comm, threads, asked)
+
+
+def _team(plan: Experiment, comm: Comm, threads: int | None) -> Team:
+    """Return the team of this rank, which can compute the points and has their input; collective."""
+    team = Team.of(comm, plan.base, threads, plan.network.parallel.batch)
+    plan.refuse_shortage(team)
+    plan.check_input()
+    return team
+
+
 def run(
     plan: Experiment,
     comm: Comm,
@@ -76,9 +98,7 @@ def run(
     with shared_errors(comm):
         if loaded.network.run.device == "gpu":
             require()
-        team = Team.of(comm, plan.base, threads, loaded.network.parallel.batch)
-        plan.refuse_shortage(team)
-        plan.check_input()
+        team = _team(plan, comm, threads)
         files = of_hosts(comm, loaded.network)
     with (
         Claim(comm.rank) as claim,
@@ -123,14 +143,8 @@ def run_chunk(
     Points that are finished in `out` are not made again. `join` makes their results readable.
     """
     with shown(quiet):
-        comm = connected(mpi)
-        with shared_errors(comm):
-            loaded = read(file, settings)
-            if loaded.network.output.format == "zarr":
-                require_zarr()
-            assert_same_software(comm, loaded)
-            plan = experiment(loaded, comm, threads, asked=True)
-            assert plan is not None
+        comm, _, plan = planned(partial(read, file, settings), threads, mpi, asked=True)
+        assert plan is not None
         return run(plan, comm, out, chunk=chunk, threads=threads, quiet=quiet), plan.what
 
 
@@ -153,9 +167,7 @@ def resume(
     with loaded.placing():
         plan = experiment(loaded, comm, threads, asked=True)
     assert plan is not None
-    team = Team.of(comm, plan.base, threads, loaded.network.parallel.batch)
-    plan.refuse_shortage(team)
-    plan.check_input()
+    team = _team(plan, comm, threads)
     with heeding(plan.what, comm, quiet) as flag:
         return _compute(directory, plan, team, None, retry, quiet, flag, resumed=True)
 

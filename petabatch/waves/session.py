@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from petabatch.assembly import portable
+from petabatch.assembly import portable, tell_of_other_software
 from petabatch.convergence import Convergence
 from petabatch.engine.stopping import Stop, Stopped, stopped_early
-from petabatch.errors import DamagedError, RunDirectoryError
+from petabatch.errors import DamagedError
 from petabatch.logs import log
 from petabatch.parallel.comm import Comm
 from petabatch.progress import duration_and_rate
@@ -24,13 +23,12 @@ from petabatch.storage.description import Status, recorded_provenance
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.files import POINTS
 from petabatch.storage.index import PAUSE
-from petabatch.storage.point_rows import Rows
 from petabatch.storage.points import PointsFile, PointsFiles, new_name
 from petabatch.storage.points_writer import PointsWriter
 from petabatch.storage.provenance import Spent, of_run, other_software
-from petabatch.waves.checkpoints import ON_DISK, WaveCheckpoints, left_under_way, save_end
+from petabatch.waves.checkpoints import Committing, WaveCheckpoints, left_under_way, save_end
 from petabatch.waves.compute import Making, Wave
-from petabatch.waves.experiment import Experiment, identity
+from petabatch.waves.experiment import Experiment
 from petabatch.waves.finished import Counts, Finished
 from petabatch.waves.index import write_index
 from petabatch.waves.progress import PointsProgress
@@ -39,8 +37,6 @@ from petabatch.waves.team import Team
 
 _TOLD = 10
 """Failed points that the log names at most."""
-_COMMIT = 1.0
-"""Seconds between two commits, unless a wave takes longer."""
 
 
 class WavesSession:
@@ -123,7 +119,7 @@ class WavesSession:
         with self.team.watch:
             with (
                 PointsProgress(before, self.count, self.failed, self.plan.what, quiet) as progress,
-                _Committing(writer, self.plan.layout.nbytes, checkpoints.remove) as committing,
+                Committing(writer, self.plan.layout.nbytes, checkpoints.remove) as committing,
             ):
 
                 def reached(points: float) -> None:
@@ -136,7 +132,7 @@ class WavesSession:
                         self.failed += len(wave.rows.why)
                         self._spend(wave)
                         progress.add(wave, queue.by_others)
-                        if committing.add(wave) and self._indexes and time.monotonic() > index_due:
+                        if committing.add(wave.rows) and self._indexes and time.monotonic() > index_due:
                             took = self.index("running")
                             index_due = time.monotonic() + PAUSE * took
                 except Stopped:
@@ -192,11 +188,8 @@ class WavesSession:
         """Return the versions of what makes points; warn where points were made with others."""
         names = ("petabatch_version", "libraries", "blas", "compiler")
         mine = {name: self.provenance[name] for name in names}
-        others = (other_software(one.software, mine, portable(self.plan.network)) for one in there)
-        if found := next(filter(None, others), None):
-            log.warning(
-                "software versions have changed, so points may differ by rounding: %s", "; ".join(found)
-            )
+        network = self.plan.network
+        tell_of_other_software((one.software for one in there), mine, network, "points")
         return mine
 
     def _is_same(self, software: Mapping[str, Any]) -> bool:
@@ -238,47 +231,6 @@ class WavesSession:
         return write_index(self.directory, plan, finished, about, status)
 
 
-@dataclass
-class _Committing:
-    """Finished waves that are not yet committed."""
-
-    writer: PointsWriter
-    nbytes: int
-    """Of what a point records."""
-    committed: Callable[[], None]
-    """Called when all that was added is committed."""
-    _waves: list[Rows] = field(default_factory=list)
-    _last: float = field(default_factory=time.monotonic)
-
-    def __enter__(self) -> _Committing:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.commit()
-
-    def add(self, wave: Wave) -> bool:
-        """Take over a wave; return whether all are committed now."""
-        self._waves.append(wave.rows)
-        if not self._large and time.monotonic() - self._last < _COMMIT:
-            return False
-        self.commit()
-        return True
-
-    @property
-    def _large(self) -> bool:
-        return self.nbytes * sum(map(len, self._waves)) > ON_DISK
-
-    def commit(self) -> None:
-        """Write all to a file of points; what the last wave records may be on disk, and stays apart then."""
-        if not self._waves:
-            return
-        *before, last = self._waves
-        for rows in (before, [last]) if before and self._large else (self._waves,):
-            self.writer.commit(Rows.joined(rows))
-        self._waves, self._last = [], time.monotonic()
-        self.committed()
-
-
 def points_of(files: PointsFiles, directory: RunDirectory, plan: Experiment) -> list[PointsFile]:
     """Return the files of points of a directory; raises DamagedError where one is damaged."""
     try:
@@ -300,27 +252,3 @@ def provenance(
     """Return what is recorded of a run that begins now, or goes on with that `before`; without durations."""
     devices = ["GPU" if loaded.network.run.device == "gpu" else "CPU"]
     return of_run(loaded, comm, devices, directory=directory, before=before)
-
-
-def same_network(directory: RunDirectory, there: Loaded, here: Loaded) -> None:
-    """Raise RunDirectoryError unless a directory is that of the same network, apart from its points."""
-    old, new = (_flat(identity(one.network)) for one in (there, here))
-    if keys := sorted(key for key in old.keys() | new.keys() if old.get(key) != new.get(key)):
-        found = "; ".join(f"{key} = {new.get(key)}, in the directory {old.get(key)}" for key in keys[:5])
-        hint = "choose another directory with --out"
-        if keys == ["run.start_from"]:
-            hint = f"-s run.start_from={there.network.run.start_from}, or {hint}"
-        raise RunDirectoryError(
-            f"{directory.path}: this directory has points of another network\n    found:    {found}\n"
-            f"    expected: the same params, apart from [sweep]\n    hint:     {hint}"
-        )
-
-
-def _flat(table: object, path: str = "") -> dict[str, object]:
-    if not isinstance(table, dict):
-        return {path: table}
-    return {
-        key: value
-        for name, one in table.items()
-        for key, value in _flat(one, f"{path}.{name}".strip(".")).items()
-    }

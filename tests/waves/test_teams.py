@@ -15,7 +15,7 @@ from petabatch.errors import ResourceError
 from petabatch.parallel.comm import Comm
 from petabatch.report.information import describe
 from petabatch.storage import points
-from petabatch.waves import checkpoints, plan, session
+from petabatch.waves import checkpoints, plan
 from petabatch.waves.checkpoints import WaveCheckpoints
 from petabatch.waves.compute import Making, Wave
 from petabatch.waves.items import Items
@@ -163,7 +163,7 @@ def test_jobs_of_an_array_and_resumed_runs_may_split_slices_or_not(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(session, "_COMMIT", 0.0)
+        patched.setattr(checkpoints, "_COMMIT", 0.0)
         patched.setattr(plan, "waves", dying)
         with pytest.raises(KeyboardInterrupt):
             alone(small, "cut", *SWEEP)

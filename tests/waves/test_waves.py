@@ -37,7 +37,7 @@ from petabatch.storage.directory import RunDirectory
 from petabatch.storage.merge import merge
 from petabatch.storage.point_rows import Rows
 from petabatch.storage.prune import prune
-from petabatch.waves import plan, session
+from petabatch.waves import checkpoints, plan, session
 from petabatch.waves.finished import Points
 from petabatch.waves.progress import PointsProgress
 from petabatch.waves.queue import Chunk
@@ -186,7 +186,7 @@ class Stop(Exception):
 
 def dying(monkeypatch: pytest.MonkeyPatch, after: int) -> None:
     """Let the process end after this many waves, as by a kill: each wave is committed."""
-    monkeypatch.setattr(session, "_COMMIT", 0.0)
+    monkeypatch.setattr(checkpoints, "_COMMIT", 0.0)
     made = plan.waves
     count = 0
 
@@ -235,7 +235,7 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> list[np.ndarray]:
 def test_a_commit_that_was_not_ended_is_made_again(
     small: Path, whole: dict[str, np.ndarray], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session, "_COMMIT", 0.0)
+    monkeypatch.setattr(checkpoints, "_COMMIT", 0.0)
     swept(small, "waves", SWEEP, "sweep.wave=2")
     out = small.parent / "waves"
     *_, last = points.names_of(out)
@@ -254,7 +254,7 @@ def test_many_commits_are_merged_and_a_kill_meanwhile_repeats_no_point(
     left: int,
 ) -> None:
     """Of files that were merged, the process may not have removed the first `left`, or any."""
-    monkeypatch.setattr(session, "_COMMIT", 0.0)
+    monkeypatch.setattr(checkpoints, "_COMMIT", 0.0)
     monkeypatch.setattr(points_writer, "_FAN", 2)
     kept: dict[Path, bytes] = {}
     unlink = Path.unlink
@@ -281,7 +281,7 @@ def test_points_of_a_file_that_is_merged_while_it_is_read_are_found(
     small: Path, whole: dict[str, np.ndarray], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another rank, or a job, merges its files between the names and what the points recorded."""
-    monkeypatch.setattr(session, "_COMMIT", 0.0)
+    monkeypatch.setattr(checkpoints, "_COMMIT", 0.0)
     monkeypatch.setattr(points_writer, "_FAN", 4)
     swept(small, "waves", SWEEP, "sweep.wave=1").close()
     out = small.parent / "waves"
@@ -325,7 +325,7 @@ def test_ten_thousand_files_of_points_are_listed_at_once(tmp_path: Path) -> None
 
 
 def test_what_is_deleted_of_a_sweep_in_waves_is_noticed(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "_COMMIT", 0.0)
+    monkeypatch.setattr(checkpoints, "_COMMIT", 0.0)
     swept(small, "waves", SWEEP, "sweep.wave=2").close()
     out = small.parent / "waves"
     assert verify(out, False)[1]
@@ -358,7 +358,7 @@ def test_two_processes_with_one_name_do_not_replace_each_others_points(small: Pa
 def test_what_jobs_have_made_is_described_where_a_file_is_damaged(
     small: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session, "_COMMIT", 0.0)
+    monkeypatch.setattr(checkpoints, "_COMMIT", 0.0)
     swept(small, "waves", SWEEP, "sweep.wave=2").close()
     out = small.parent / "waves"
     for name in ("run.json", "run.h5"):  # as before `join`
@@ -399,7 +399,7 @@ def test_a_sweep_in_waves_is_pruned_of_nothing(small: Path) -> None:
 
 
 def test_a_file_of_points_under_another_name_is_damaged(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "_COMMIT", 0.0)
+    monkeypatch.setattr(checkpoints, "_COMMIT", 0.0)
     swept(small, "waves", SWEEP, "sweep.wave=2").close()
     out = small.parent / "waves"
     path = out / "points" / str(points.names_of(out)[0])
@@ -413,7 +413,7 @@ def test_a_full_disk_is_told_as_such_and_leaves_points_that_go_on(
     small: Path, whole: dict[str, np.ndarray], monkeypatch: pytest.MonkeyPatch, before: int, freed: bool
 ) -> None:
     """The disk is full when the commit after `before` others is written, and later, unless it is `freed`."""
-    monkeypatch.setattr(session, "_COMMIT", 0.0)
+    monkeypatch.setattr(checkpoints, "_COMMIT", 0.0)
     written, write = set[str](), os.pwrite
 
     def full(descriptor: int, content: Any, place: int) -> int:
@@ -444,7 +444,7 @@ def test_a_damaged_file_of_points_is_refused_and_repaired(
     petabatch: Command,
     place: float,
 ) -> None:
-    monkeypatch.setattr(session, "_COMMIT", 0.0)
+    monkeypatch.setattr(checkpoints, "_COMMIT", 0.0)
     swept(small, "waves", SWEEP, "sweep.wave=1")
     out = small.parent / "waves"
     path = out / "points" / str(points.names_of(out)[2])
