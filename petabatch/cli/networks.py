@@ -47,7 +47,7 @@ def check(
     notes, arrays, found = list[str](), {}, None
     if loaded.network.sweep is not None or loaded.network.run.pool:
         with importing():  # of what writes files
-            from petabatch.waves.choose import experiment
+            from petabatch.waves.run import experiment
         found = experiment(loaded)
     if found is None:
         plan = params.plan(loaded)

@@ -140,7 +140,9 @@ def _run(run: results.Results, running: bool | None, now: datetime | None = None
         yield from field("lost", f"{steps_text(run.gaps)}, of which there are no records")
     yield from _times(run, running, now)
     ranks = about["ranks"]
-    yield from field("batch", f"{run.batch} slice{'s' * (run.batch != 1)}, {_seed(run)}")
+    points, each = about.get("points"), 1 if params["run"].get("pool") else params["run"]["batch"]
+    batch = run.batch if points is None else points["all"] * each  # also of points that are not finished
+    yield from field("batch", f"{batch} slice{'s' * (batch != 1)}, {_seed(run)}")
     hosts = ", ".join(dict.fromkeys(about["hosts"]))
     yield from field("ranks", f"{ranks} on {hosts}")
     devices = ", ".join(dict.fromkeys(about["devices"]))
@@ -173,7 +175,9 @@ def _status(run: results.Results, running: bool | None) -> str:
         what = "interrupted"
     if (points := run.attributes.get("points")) is not None:
         kind = "slice" if settings.get("pool") else "point"
-        return f"{what}: {finished_of(points['finished'], points['failed'], points['all'], kind)}"
+        left = points["all"] - points["finished"] - points["failed"]
+        more = f", {left:,} to compute" if left and what == "running" else ""
+        return f"{what}: {finished_of(points['finished'], points['failed'], points['all'], kind)}{more}"
     far = f"step {reached} of {length}"
     if settings["displays"]:
         far += f", display {Clock(settings['display']).complete(reached)} of {settings['displays']}"

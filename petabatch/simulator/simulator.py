@@ -27,14 +27,12 @@ from petabatch.parallel.watchdog import Watch
 from petabatch.params import given
 from petabatch.progress import Progress
 from petabatch.results.in_memory import ResultsInMemory
-from petabatch.simulator import file
 from petabatch.simulator.callbacks import Callbacks, Calls, callback
-from petabatch.simulator.driven import SteppedNetwork
 from petabatch.simulator.interrupts import Interrupts
-from petabatch.simulator.opened import Opened
+from petabatch.simulator.opened import Opened, SteppedNetwork
 from petabatch.simulator.parts import Part, named, part, parts
 from petabatch.simulator.running import Running
-from petabatch.simulator.saved import Saved
+from petabatch.simulator.saved import Saved, read, write
 from petabatch.simulator.state_array import images_for
 from petabatch.spec.duration import seconds
 from petabatch.spec.load import Loaded
@@ -256,7 +254,7 @@ class Simulator:
             batched = {key for key in saved.arrays if variables[key].per == "slice"}
             with self._live.all_ranks_raise():
                 if self._engine.features.writes:
-                    file.write(target, saved, batched, self._engine.comm)
+                    write(target, saved, batched, self._engine.comm)
         return saved
 
     @checked()
@@ -267,7 +265,7 @@ class Simulator:
         read or is damaged.
         """
         if isinstance(saved, str | os.PathLike):
-            saved = file.read(Path(saved), self.slices)
+            saved = read(Path(saved), self.slices)
         if not isinstance(saved, Saved):
             expected = "what Simulator.save() returns, or the path of its file"
             raise ArgumentError("saved", "this is not a saved state", saved, expected)
@@ -371,7 +369,8 @@ class Simulator:
                 with self._live.all_ranks_raise(), self._watch.off(), interrupts.at_once():
                     function(self)
 
-            driver = Driver(self._opened, At(always, report), Calls(self._callbacks, call), *hooks)
+            own = At(always, report), Calls(self._callbacks, call)
+            driver = Driver(SteppedNetwork(self._opened), *own, *hooks)
             with self._watch.on(driver):
                 for _ in driver.advance(until):
                     pass

@@ -17,6 +17,8 @@ DATA = "data"
 DESCRIPTION = "run.json"
 POINTS = "points"
 """The folder of a sweep or a pool; see `storage.points`."""
+ORIGIN = "origin"
+"""The folder of a sweep with the checkpoint that its points start from, in a folder `CHECKPOINTS`."""
 LOST = ".lost"
 """Ending of what is left of a segment that is lost; see `storage.lost`."""
 PARAMS = ("params.toml", "params.py")
@@ -106,6 +108,7 @@ _OURS = {
         for one in OUTPUTS.values()
         if one.metadata
     },
+    ORIGIN: re.compile(CHECKPOINTS),
     POINTS: re.compile(rf"\.?{POINTS_FILE}(\.tmp|\{LOST})?|\d+-of-\d+_\d+\.txt"),
 }
 FOLDERS = tuple(_OURS)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from petabatch.network.slices import coordinate_of_failed
+from petabatch.results.in_memory import Row
 from petabatch.storage.description import Description, Status
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.layout import lay_out
@@ -25,20 +26,6 @@ UNFINISHED = -2
 """Coordinate `failed` of a point of a Zarr store that is not finished."""
 _NAMED = 100
 """Maximum number of failed points whose reasons are stored in `run.h5`."""
-
-
-@dataclass(frozen=True)
-class _Row:
-    """All steps, as one row of segments."""
-
-    first: int
-    last: int
-    steps: Mapping[str, np.ndarray]
-
-    def times(self, stream: Stream) -> tuple[int, int]:
-        """Return the number of times, and what tells their steps from others."""
-        steps = self.steps[stream.path]
-        return len(steps), hash(steps.tobytes())
 
 
 @dataclass(frozen=True)
@@ -146,7 +133,7 @@ def write_index(
         *experiment.coordinates(streams, finished.points.numbers[places]),
         _failed(finished, places, layout),
     )
-    row = _Row(experiment.began, experiment.base.length, steps)
+    row = Row(experiment.began, experiment.base.length, steps)
     described = replace(described, coordinates=differing)
     directory.format.write_index(
         directory,

@@ -15,8 +15,8 @@ from petabatch.storage.claim import Claim
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.files import temporary_name
 from petabatch.storage.verify import repair
-from petabatch.waves import run, session
-from petabatch.waves.chunk import Chunk
+from petabatch.waves import checkpoints, run, session
+from petabatch.waves.queue import Chunk
 
 SETTINGS = (
     "connections.dictionary.learn.every='never'",
@@ -28,7 +28,7 @@ SETTINGS = (
 
 def merged_with_leftovers(small: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, list[Path]]:
     """Return a sweep whose process was killed when it had merged files, and while it wrote others."""
-    monkeypatch.setattr(session, "_COMMIT", 0.0)
+    monkeypatch.setattr(checkpoints, "_COMMIT", 0.0)
     monkeypatch.setattr(points_writer, "_FAN", 2)
     out = small.parent / "waves"
     with monkeypatch.context() as patched:

@@ -13,7 +13,7 @@ from petabatch import results, simulation
 from petabatch.engine import pool
 from petabatch.errors import ParamsError, StoppedEarly
 from petabatch.report.information import describe
-from petabatch.waves.chunk import Chunk
+from petabatch.waves.queue import Chunk
 from petabatch.waves.run import join, run_chunk
 from support.commands import Command, datasets
 
