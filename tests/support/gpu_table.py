@@ -90,7 +90,7 @@ KEYS = {
     "no key": [],
 }
 """Settings on top of a network whose dictionary is fixed, by each of the ways."""
-_DRAWN = "connections.dictionary.init={type='gaussian',deviation=0.05}"
+_DRAWN = "connections.dictionary.init={type='gaussian',std=0.05}"
 LAYERS_ONLY = {
     "weights of each unit": ["connections.dictionary.mode='extra_non_shared'", _DRAWN],
     "weights of each unit and slice": ["connections.dictionary.mode='non_shared'", _DRAWN],

@@ -177,7 +177,7 @@ def test_the_probe_measures_rates_and_intervals_since_its_last_measurement(whole
                     spans += mine.tolist()
                     variations += [mine.std() / mine.mean()] if mine.size else []
                 expected = [rate, np.mean(spans), np.mean(variations)]
-                found = [probe[name][row, slice_] for name in ("rate", "interval", "variation")]
+                found = [probe[name][row, slice_] for name in ("rate", "isi", "cv")]
                 np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 

@@ -191,7 +191,7 @@ def test_a_checkpoint_before_they_are_found_has_their_numbers(
         ("run.kernel='array'",),
         ("run.kernel='dense'", *SHARED, "connections.dictionary.learn.every='display'"),
         ("run.kernel='lazy'", *SHARED, "connections.dictionary.learn.every='2 displays'", *SELDOM),
-        ("run.kernel='lazy'", "connections.recon_to_error.delay=3", f"{STRENGTH}=[1.0, -40.0, 0.5]"),
+        ("run.kernel='lazy'", "connections.recon_to_error.delay_steps=3", f"{STRENGTH}=[1.0, -40.0, 0.5]"),
         ("sweep.wave=3", "checkpoint.every=20"),
     ],
 )
