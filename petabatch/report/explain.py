@@ -53,8 +53,8 @@ def _connections(plan: Plan) -> Iterator[str]:
             notes.append("feedback")
         if lookback.get(name):
             notes.append(f"delayed by {lookback[name]} step{'s' * (lookback[name] > 1)}")
-        if name in graph.weighted:
-            owner = graph.weighted[name]
+        if name in graph.patched:
+            owner = graph.patched[name]
             notes.append(f"{owner.mode} weights {list(plan.variables[f'connections/{name}/weights'].shape)}")
             if owner.learn is not None:
                 notes.append(f"learns ({owner.learn.type}) every {owner.learn.every}")
@@ -128,7 +128,7 @@ def _parallel(plan: Plan) -> Iterator[str]:
     if not split:
         return
     precision = graph.network.run.precision
-    owners = {f"connections/{name}" for name, owner in graph.weighted.items() if side(owner, split)}
+    owners = {f"connections/{name}" for name, owner in graph.patched.items() if side(owner, split)}
     held = {"slice": 0, "network": 0}
     for key, variable in plan.variables.items():
         if key.rpartition("/")[0] in owners | {f"layers/{name}" for name in split}:

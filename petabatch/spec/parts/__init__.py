@@ -7,6 +7,7 @@ them in.
 
 from petabatch.spec.parts.connection import Connection as Connection
 from petabatch.spec.parts.connection import Operation as Operation
+from petabatch.spec.parts.connection import PatchOwner as PatchOwner
 from petabatch.spec.parts.connection import WeightOwner as WeightOwner
 from petabatch.spec.parts.connection import Wiring as Wiring
 from petabatch.spec.parts.layer import Controller as Controller
