@@ -11,6 +11,7 @@ from petabatch.network.shares import side, split_layers
 from petabatch.network.tiles import UNDIVIDED, connections_as_a_whole, layers_as_a_whole
 from petabatch.network.until import certificate
 from petabatch.parallel.comm import Serial
+from petabatch.report.choices import choices
 from petabatch.report.lines import field, ranges, wrapped
 from petabatch.sizes import size_text
 from petabatch.spec.schedule import STEP, Every
@@ -23,8 +24,9 @@ def summary(plan: Plan) -> str:
 
 
 def explain(plan: Plan) -> str:
-    """Return the summary and the full plan: the operations of a step and all schedules."""
-    return "\n".join([summary(plan), "", *_operations(plan), "", *_schedules(plan), *_generated(plan)])
+    """Return the summary and the full plan: choices, the operations of a step and all schedules."""
+    parts = (*choices(plan), "", *_operations(plan), "", *_schedules(plan), *_generated(plan))
+    return "\n".join([summary(plan), "", *parts])
 
 
 def _layers(plan: Plan) -> Iterator[str]:
