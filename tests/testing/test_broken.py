@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import FrozenInstanceError
 from itertools import count
 from typing import Any, ClassVar, Literal
 
@@ -11,6 +12,7 @@ import pytest
 
 from petabatch.errors import ContractError, PetabatchError
 from petabatch.layers import LeakyIntegrator
+from petabatch.spec.capabilities import Capabilities
 from petabatch.spec.compiled import Term
 from petabatch.spec.parts import Connection, Layer, Probe, StepContext, Wiring
 from petabatch.spec.schedule import Every, Schedule
@@ -113,7 +115,7 @@ class OddRule(LeakyIntegrator):
 
 class Blurring(Good):
     type: Literal["t_blurring"] = "t_blurring"  # type: ignore[assignment]
-    local: ClassVar[bool] = True
+    capabilities = Capabilities(local=True)
 
     def wrong(self, ctx: StepContext, state: Any, drive: Any, activity: Array) -> None:
         activity[...] += np.roll(activity, 1, axis=1)
@@ -121,7 +123,7 @@ class Blurring(Good):
 
 class Competing(Good):
     type: Literal["t_competing"] = "t_competing"  # type: ignore[assignment]
-    splittable: ClassVar[bool] = True
+    capabilities = Capabilities(splittable=True)
 
     def wrong(self, ctx: StepContext, state: Any, drive: Any, activity: Array) -> None:
         activity[...] -= activity.mean(axis=-1, keepdims=True)
@@ -129,7 +131,7 @@ class Competing(Good):
 
 class Timed(Good):
     type: Literal["t_timed"] = "t_timed"  # type: ignore[assignment]
-    graph_safe: ClassVar[bool] = True
+    capabilities = Capabilities(graph_safe=True)
 
     def wrong(self, ctx: StepContext, state: Any, drive: Any, activity: Array) -> None:
         activity[...] *= ctx.step
@@ -379,3 +381,28 @@ def test_types_without_mistakes_pass() -> None:
 def test_an_error_of_a_contract_is_a_failed_test() -> None:
     assert issubclass(ContractError, AssertionError)
     assert issubclass(ContractError, PetabatchError)
+
+
+def test_capabilities_are_those_of_exactly_one_class() -> None:
+    class Again(Blurring):
+        type: Literal["t_again"] = "t_again"  # type: ignore[assignment]
+
+    assert Blurring(shape=(2, 2, 2)).local
+    assert not Again(shape=(2, 2, 2)).local
+    assert not Again(shape=(2, 2, 2)).splittable
+    with pytest.raises(FrozenInstanceError):
+        Blurring.capabilities.local = False  # type: ignore[misc]
+
+
+def test_capabilities_that_are_declared_in_another_way_are_refused() -> None:
+    with pytest.raises(
+        TypeError, match=r"Old\.local: declare it by capabilities = Capabilities\(local=True\)"
+    ):
+
+        class Old(Good):
+            local: ClassVar[bool] = True
+
+    with pytest.raises(TypeError, match=r"Odd\.capabilities is \('local',\), and not made by"):
+
+        class Odd(Good):
+            capabilities = ("local",)  # type: ignore[assignment]

@@ -5,6 +5,7 @@ It never holds simulation arrays: it declares them as `Variable`s, and the engin
 them in.
 """
 
+from petabatch.spec.capabilities import Capabilities as Capabilities
 from petabatch.spec.parts.connection import Connection as Connection
 from petabatch.spec.parts.connection import Operation as Operation
 from petabatch.spec.parts.connection import PatchOwner as PatchOwner

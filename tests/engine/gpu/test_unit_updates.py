@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -16,6 +16,7 @@ from petabatch.network.build import build
 from petabatch.network.gpu_rows import way_of
 from petabatch.network.plan import schedule
 from petabatch.report.explain import explain
+from petabatch.spec.capabilities import Capabilities
 from petabatch.spec.network import Network, Run
 from petabatch.spec.parts import Layer, StepContext
 from petabatch.spec.schedule import Every
@@ -91,7 +92,7 @@ def test_slices_that_differ_in_more_than_numbers_are_updated_apart(called: set[s
 class Summed(Layer):
     """A layer whose units depend on each other."""
 
-    graph_safe: ClassVar[bool] = True
+    capabilities = Capabilities(graph_safe=True)
     type: Literal["summed"] = "summed"
 
     def variables(self) -> Sequence[Variable]:
@@ -118,7 +119,7 @@ class Odd(LeakyIntegrator):
     """Raises an error of its own where it is given symbols."""
 
     type: Literal["odd"] = "odd"  # type: ignore[assignment]
-    graph_safe: ClassVar[bool] = True
+    capabilities = Capabilities(graph_safe=True)
 
     def update(self, ctx: StepContext, *arrays: Any) -> None:
         if not isinstance(arrays[-1], np.ndarray):
@@ -130,7 +131,7 @@ class Sorted(LeakyIntegrator):
     """Looks at more than one unit."""
 
     type: Literal["sorted"] = "sorted"  # type: ignore[assignment]
-    graph_safe: ClassVar[bool] = True
+    capabilities = Capabilities(graph_safe=True)
 
     def update(self, ctx: StepContext, state: Any, drive: Any, previous: Any, activity: Any) -> None:
         activity[...] = ctx.xp.sort(drive[0], axis=-1)
