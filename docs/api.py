@@ -23,6 +23,7 @@ from petabatch.results.traced import ShownImage
 from petabatch.simulator import Saved
 from petabatch.simulator.parts import Part
 from petabatch.sklearn import DictionaryLearner, SparseCoder
+from petabatch.testing import Contract, check_connection, check_layer, check_probe, check_rule
 
 PREAMBLE = """\
 # Python API
@@ -64,6 +65,10 @@ def page() -> str:
     lines += [*kind("Page", plotting.Page), *kind("Movie", Movie)]
     for name in ("live", "finish", "described", "psnr"):
         lines += function(f"petabatch.plotting.{name}", getattr(plotting, name))
+    lines += ["## Contracts of types of your own", ""]
+    for check in (check_layer, check_connection, check_probe, check_rule):
+        lines += function(f"petabatch.testing.{check.__name__}", check)
+    lines += kind("Contract", Contract)
     lines += ["## Errors", "", *exceptions()]
     return "\n".join(lines).rstrip() + "\n"
 

@@ -174,6 +174,10 @@ class PartError(PetabatchError):
     """A part that is not petabatch's own raised an error; the message names its table and its line."""
 
 
+class ContractError(PetabatchError, AssertionError):
+    """A type of parts does not keep its contract; see `petabatch.testing`."""
+
+
 class PointsFailed(PetabatchError):
     """A sweep is complete but for points that became NaN or raised an error; the others are whole."""
 

@@ -94,7 +94,10 @@ def import_(
 def export(
     folder: Folder, output: Annotated[Path, typer.Option("--output", "-o", help="Folder to write.")]
 ) -> None:
-    """Write what a run recorded and its latest checkpoint as PetaVision's files: .pvp, and text of probes."""
+    """Write what a run recorded and its latest checkpoint as PetaVision's files: .pvp, and text of probes.
+
+    Single synapses are .npz files of pre units, post units, weights and delays.
+    """
     from petabatch.petavision.export import export as export_run
 
     for path, what in export_run(folder, output):

@@ -10,7 +10,7 @@ from petabatch.geometry import GeometryError, Link, make_link, weight_shape
 from petabatch.kernels.array import ArrayKernels
 from petabatch.learning.revive import Revive
 from petabatch.spec.model import Count, NonNegative, OneOf
-from petabatch.spec.parts import Connection, Layer, Operation, WeightOwner, Wiring
+from petabatch.spec.parts import Connection, Layer, Operation, PatchOwner, Wiring
 from petabatch.spec.weights import Initial, Learning, Normalize
 from petabatch.variable import Array, Border, Variable
 from petabatch.weight_mode import WeightMode, over_positions
@@ -49,7 +49,12 @@ class Conv(Connection):
         return "forward"
 
     @property
-    def owner(self) -> WeightOwner:
+    def owner(self) -> PatchOwner:
+        """This connection."""
+        return self
+
+    @property
+    def as_patches(self) -> PatchOwner:
         """This connection."""
         return self
 

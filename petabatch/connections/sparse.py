@@ -15,7 +15,7 @@ from petabatch.connections.wirings import MOST_PAIRS, Profile, Rule, distances, 
 from petabatch.errors import InputError
 from petabatch.kernels.array import ArrayKernels
 from petabatch.spec.model import Count, Flag, Fraction, NonNegative, OneOf, Part, Positive
-from petabatch.spec.parts import Connection, Layer, Operation, Wiring
+from petabatch.spec.parts import Connection, Layer, Operation, WeightOwner, Wiring
 from petabatch.spec.paths import FilePath
 from petabatch.spec.synapses import LONGEST, Drawn, Ends, Synapses
 from petabatch.spec.weights import Initial
@@ -32,7 +32,8 @@ class Sparse(Connection):
     """Single synapses: `probability`, `in_degree`, `out_degree`, `number`, `path` or `matrix` says which.
 
     What arrives is summed from the active units of the pre layer alone, so that its cost grows with their
-    number. Units are numbered in memory order: row, column, feature. The weights do not learn.
+    number. Units are numbered in memory order: row, column, feature. The weights do not learn; they are
+    recorded as others are, and `run.synapses("NAME")` has them with their units and delays.
     """
 
     type: Literal["sparse"] = "sparse"
@@ -117,6 +118,26 @@ class Sparse(Connection):
     def operation(self) -> Operation:
         """The sum over synapses."""
         return "sparse"
+
+    @property
+    def owner(self) -> WeightOwner:
+        """This connection."""
+        return self
+
+    @property
+    def learn(self) -> None:
+        """No rule: the weights stay."""
+        return None
+
+    @property
+    def learns(self) -> bool:
+        """Whether the weights are ever updated."""
+        return False
+
+    @property
+    def as_patches(self) -> None:
+        """None: they are weights of single synapses."""
+        return None
 
     def plain(self, keys: Sequence[str]) -> bool:
         """Say that the strength is a factor on what arrives."""

@@ -23,7 +23,7 @@ class _View(Connection):
     def wire(
         self, layers: Mapping[str, Layer], connections: Mapping[str, Connection], report: Callable[..., None]
     ) -> Wiring | None:
-        owners = {name: c.owner for name, c in connections.items() if c.owner is not None}
+        owners = {name: c.patch_owner for name, c in connections.items() if c.patch_owner is not None}
         owner = owners.get(self.of)
         if owner is None:
             report(
@@ -102,7 +102,7 @@ class Clone(_View):
                     found=f"{self.error} {list(layers[self.error].shape)}",
                     expected=f"{self.post} {list(layers[self.post].shape)}",
                 )
-            owner = connections[self.of].owner if self.of in connections else None
+            owner = connections[self.of].patch_owner if self.of in connections else None
             if owner is not None and owner.learn is None:
                 report("error", f"the weights of {self.of} do not learn", expected=f"`learn` in {self.of}")
         return super().wire(layers, connections, report)

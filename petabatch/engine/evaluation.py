@@ -80,11 +80,7 @@ class Evaluation(Hook):
         self._engine.backend.collect()  # weights that a slice has for itself
         self._coded += coder.progress
         coder.restart()
-        graph = coder.plan.graph
-        keys = [f"connections/{name}/weights" for name in graph.weighted]
-        for name, synapses in graph.synapses.items():  # a checkpoint of another run may have brought others
-            keys += [f"connections/{name}/{variable.name}" for variable in synapses.variables()]
-        for key in keys:
+        for key in coder.plan.graph.makes_weights:
             coder.state.arrays[key] = self._engine.state.arrays[key]
         coder.state.refresh()
         for _ in drive(coder):

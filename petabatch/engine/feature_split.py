@@ -71,7 +71,7 @@ def _part(network: Network, split: frozenset[str], group: Comm) -> Network:
     connections: dict[str, Connection] = {}
     for name, connection in network.connections.items():
         connections[name] = connection
-        owner = connection.owner
+        owner = connection.patch_owner
         split_by = "" if owner is None else side(owner, split)
         if owner is None or not split_by:
             continue

@@ -160,7 +160,7 @@ def _first(key: str, graph: Graph) -> dict[str, int]:
             found["y"] = graph.tiling.part.number * rows
         if name in graph.parted:
             found["feature"] = graph.part.number * features
-    owner = graph.network.connections[name].owner if folder == "connections" else None
+    owner = graph.network.connections[name].patch_owner if folder == "connections" else None
     if owner is not None and (split_by := side(owner, graph.parted)):
         layer = owner.pre if split_by == "pre" else owner.post
         found[f"{split_by}_feature"] = graph.part.number * graph.network.layers[layer].shape[2]
@@ -176,5 +176,9 @@ def _described(key: str, network: Network) -> tuple[str, str]:
         hint = layer.remedy(name) if layer.images is None else "the images of its source have such numbers"
         return f"layer {owner}" if name == "A" else f"{name} of layer {owner}", hint
     if folder == "connections":
-        return f"{name} of connection {owner}", "lower learn.rate, or normalise the weights"
+        learns = (one := network.connections[owner].owner) is not None and one.learn is not None
+        hint = "lower learn.rate, or normalise the weights" if learns else f"see connections.{owner}.init"
+        if name == "pending":
+            hint = f"what arrives is too large: lower connections.{owner}.strength, or its weights"
+        return f"{name} of connection {owner}", hint
     return key, Layer.diverges

@@ -27,7 +27,7 @@ class LaneLearning:
         self._slices = slices
         self._plan, self._signals, self._stepper, self._ctx = plan, signals, stepper, ctx
         self._watched = {
-            name: changed_by_updates(name, signals.arrays, plan.variables) for name in plan.graph.weighted
+            name: changed_by_updates(name, signals.arrays, plan.variables) for name in plan.graph.patched
         }
 
     def learn(self, step: int) -> None:

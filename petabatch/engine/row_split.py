@@ -116,6 +116,6 @@ def _tile(whole: Graph, group: Comm) -> Network:
 
 def _of_tile(connection: Connection, group: Comm) -> Connection:
     """Return a connection with the weights of the positions of a tile, if each has its own."""
-    if connection.owner is None or over_positions(connection.owner.mode):
+    if connection.patch_owner is None or over_positions(connection.patch_owner.mode):
         return connection
     return weights_of_part(connection, -6, group)

@@ -282,7 +282,7 @@ def portion(whole: Initial, axis: int, group: Comm) -> Portion:
 
 def weights_of_part(connection: Connection, axis: int, group: Comm) -> Connection:
     """Return a connection that owns weights with this rank's part of them along an axis."""
-    owner = connection.owner
+    owner = connection.patch_owner
     assert owner is not None
     init, learn = portion(owner.init, axis, group), owner.learn
     if learn is not None:

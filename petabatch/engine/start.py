@@ -20,7 +20,7 @@ from petabatch.network.slices import first_of_seeds, own_values, seed_of, within
 from petabatch.random import stream
 from petabatch.spec.network import Network
 from petabatch.spec.part_errors import calling
-from petabatch.spec.parts import WeightOwner
+from petabatch.spec.parts import PatchOwner
 from petabatch.spec.paths import file_problem
 from petabatch.spec.synapses import Drawn, Synapses
 from petabatch.spec.weights import Initial
@@ -52,7 +52,7 @@ class Start:
         when a number is not finite.
         """
         problems = []
-        for name, owner in self._graph.weighted.items():
+        for name, owner in self._graph.patched.items():
             weights = self._arrays[f"connections/{name}/weights"]
             try:
                 with calling(owner.init, f"connections.{name}.init"):
@@ -122,7 +122,7 @@ class Start:
                 mine[...] = 0
                 self._without_image[number] = error
 
-    def _start_rule(self, name: str, owner: WeightOwner) -> list[Problem]:
+    def _start_rule(self, name: str, owner: PatchOwner) -> list[Problem]:
         """Initialise variables of a learning rule; return what is wrong with the files that are read."""
         problems: list[Problem] = []
         for variable, (key, initial) in owner.learn.starts.items() if owner.learn is not None else ():
@@ -184,14 +184,32 @@ class Start:
             return []
         try:
             with calling(synapses.init, f"connections.{name}.init"):
-                if synapses.apart:
+                if synapses.apart and not synapses.init.given:
                     self._draw_apart(name, synapses.init, mine["starts"][:, -1], weights)
                 elif weights.size or synapses.init.given:
                     whole = weights.reshape(len(weights), 1, 1, 1, 1, 1, -1)
                     self._draw(name, synapses.init, synapses.mode, whole)
+                if (others := synapses.init.synapses()) is not None:
+                    self._assert_same(name, mine, *others)
         except InputError as error:
             return [file_problem(f"connections.{name}.init", synapses.init, error)]
         return []
+
+    def _assert_same(
+        self, name: str, mine: Mapping[str, Array], starts: np.ndarray, targets: np.ndarray
+    ) -> None:
+        """Raise InputError unless synapses are those that the weights were of."""
+        for index in range(len(mine["starts"])):
+            (own,) = within_point(self._network, range(self._lo + index, self._lo + index + 1))
+            first, ends = (array[own] if array.ndim > 1 else array for array in (starts, targets))
+            count = int(mine["starts"][index, -1])
+            same = np.array_equal(first, mine["starts"][index])
+            if not same or not np.array_equal(ends[:count], mine["targets"][index, :count]):
+                raise InputError(
+                    f"these weights are of other synapses than connection {name} has\n"
+                    "    hint:     run.seed and the rule must be those of that run; to take over its "
+                    "synapses, too, write them by run.synapses(...).save(FILE) and give FILE as `path`"
+                )
 
     def _drawn(self, name: str, synapses: Synapses, number: int) -> Drawn:
         """Return the synapses of a slice that has its own."""

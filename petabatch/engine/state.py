@@ -158,7 +158,7 @@ def refresh_own(
     graph: Graph, variables: Mapping[str, Variable], arrays: Mapping[str, Array], kernels: ArrayKernels
 ) -> None:
     """Do as `refresh` for the weights of each slice."""
-    for name in graph.weighted:
+    for name in graph.patched:
         if variables[f"connections/{name}/weights"].per == "slice":
             refresh(graph, arrays, kernels, name)
 
@@ -167,7 +167,7 @@ def refresh(
     graph: Graph, arrays: Mapping[str, Array], kernels: ArrayKernels, only: str | None = None
 ) -> None:
     """Recompute `patches` from `weights` where they are not the same memory seen differently."""
-    for name in graph.weighted if only is None else (only,):
+    for name in graph.patched if only is None else (only,):
         key = f"connections/{name}/patches"
         link = graph.wirings[name].link
         if key in arrays and link is not None:

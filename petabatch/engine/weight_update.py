@@ -13,7 +13,7 @@ from petabatch.learning.decorrelate import decorrelate
 from petabatch.network.features import learns_together, normalised_together
 from petabatch.network.graph import ACTIVE, Graph
 from petabatch.spec.part_errors import calling
-from petabatch.spec.parts import WeightOwner
+from petabatch.spec.parts import PatchOwner
 from petabatch.variable import Array
 
 
@@ -57,7 +57,7 @@ def change(
 def _revive(
     graph: Graph,
     name: str,
-    owner: WeightOwner,
+    owner: PatchOwner,
     mine: Mapping[str, Array],
     update: int,
     owners: Sequence[int],
@@ -95,7 +95,7 @@ def normalise(
     Return the connections whose weights are not what they were: `changed`, and what is normalised with them.
     """
     touched = set(changed or ())
-    for name, owner in graph.weighted.items():
+    for name, owner in graph.patched.items():
         rule = owner.normalize
         if rule is None:
             continue

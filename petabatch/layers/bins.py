@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 from pydantic import model_validator
 from pydantic_core import PydanticCustomError
 
+from petabatch.spec.capabilities import Capabilities
 from petabatch.spec.compiled import CompiledRule
 from petabatch.spec.model import Finite, Flag, NonNegative
 from petabatch.spec.parts import Layer, StepContext
@@ -25,8 +26,7 @@ class Bins(Layer):
     `BinningActivityBuffer.cpp`.
     """
 
-    graph_safe: ClassVar[bool] = True
-    local: ClassVar[bool] = True
+    capabilities = Capabilities(graph_safe=True, local=True)
     type: Literal["bins"] = "bins"
     low: Finite = 0.0
     """Lower end of the first bin (binMin)."""

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from petabatch.layers.noise import drawn
+from petabatch.spec.capabilities import Capabilities
 from petabatch.spec.compiled import CompiledRule
 from petabatch.spec.model import Finite, NonNegative, Positive
 from petabatch.spec.parts import Layer, StepContext
@@ -54,7 +55,7 @@ class ConductanceLIF(Layer):
         "gap": (3, 1.0),
         "gap_conductance": (4, 1.0),
     }
-    graph_safe: ClassVar[bool] = True
+    capabilities = Capabilities(graph_safe=True)
     diverges: ClassVar[str] = (
         "the membrane is unstable where conductances sum up to -1 or less: make strengths and weights into "
         "its channels positive, or smaller"

@@ -7,6 +7,7 @@ from functools import partial
 from typing import ClassVar, Literal
 
 from petabatch.kernels.fista import BREAK, GROWTH
+from petabatch.spec.capabilities import Capabilities
 from petabatch.spec.compiled import CompiledRule
 from petabatch.spec.model import Flag, NonNegative, Positive
 from petabatch.spec.parts import Layer, Penalty, StepContext
@@ -38,8 +39,7 @@ class FISTA(Layer):
     bound was exceeded fourfold.
     """
 
-    graph_safe: ClassVar[bool] = True
-    local: ClassVar[bool] = True
+    capabilities = Capabilities(graph_safe=True, local=True)
     diverges: ClassVar[str] = (
         "the first steps are too large for atoms of such a norm: divide the dictionary by a number that "
         "makes its norms about 1, and the threshold as well"

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from petabatch.layers.lca import LCA
+from petabatch.spec.capabilities import Capabilities
 from petabatch.spec.compiled import CompiledRule
 from petabatch.spec.parts import Penalty, Stability, StepContext
 from petabatch.variable import LAYER_DIMS, Array, Variable
@@ -26,9 +27,7 @@ class HeavyBall(LCA):
     dictionary^T dictionary.
     """
 
-    graph_safe: ClassVar[bool] = True
-    local: ClassVar[bool] = True
-    splittable: ClassVar[bool] = True
+    capabilities = Capabilities(graph_safe=True, local=True, splittable=True)
     type: Literal["heavy_ball"] = "heavy_ball"  # type: ignore[assignment]
     beta: Annotated[float, Field(ge=0, lt=1)] = 0.9
     """Momentum coefficient: the fraction of the previous change of the potential that is added again."""

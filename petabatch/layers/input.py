@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from petabatch.clock import Clock, last_fire, next_fire
+from petabatch.spec.capabilities import Capabilities
 from petabatch.spec.model import OneOf
 from petabatch.spec.parts import DISPLAY, ImageLayer, Layer, Source, StepContext
 from petabatch.spec.schedule import Schedule
@@ -18,8 +19,7 @@ class Input(Layer):
     Item 0 is already present at step 0. Source: PetaVision's `InputLayerUpdateController.cpp:42-47`.
     """
 
-    graph_safe: ClassVar[bool] = True
-    local: ClassVar[bool] = True
+    capabilities = Capabilities(graph_safe=True, local=True)
     type: Literal["input"] = "input"
     source: Annotated[Source, OneOf(Source)]
     """Source of the images."""

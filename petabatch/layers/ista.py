@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 
 from petabatch.layers.lca import LCA
+from petabatch.spec.capabilities import Capabilities
 from petabatch.spec.compiled import CompiledRule
 from petabatch.spec.parts import Stability, StepContext
 from petabatch.variable import Array
@@ -20,9 +21,7 @@ class ISTA(LCA):
     converges. Source: PetaVision's `ISTAInternalStateBuffer.kpp:53-59`.
     """
 
-    graph_safe: ClassVar[bool] = True
-    local: ClassVar[bool] = True
-    splittable: ClassVar[bool] = True
+    capabilities = Capabilities(graph_safe=True, local=True, splittable=True)
     type: Literal["ista"] = "ista"  # type: ignore[assignment]
     self_interact: Literal[True] = True
     """Always true: the rule has no leak to compensate."""

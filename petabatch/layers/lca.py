@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
 from petabatch.layers.thresholded import Thresholded
 from petabatch.layers.timescale import TimeScale
+from petabatch.spec.capabilities import Capabilities
 from petabatch.spec.compiled import CompiledRule
 from petabatch.spec.model import Finite, Flag, NonNegative, OneOf, Positive
 from petabatch.spec.parts import Penalty, Stability, StepContext
@@ -24,9 +25,7 @@ class LCA(Thresholded):
     PetaVision's (`HyPerLCAInternalStateBuffer.kpp:48-60`).
     """
 
-    graph_safe: ClassVar[bool] = True
-    local: ClassVar[bool] = True
-    splittable: ClassVar[bool] = True
+    capabilities = Capabilities(graph_safe=True, local=True, splittable=True)
     type: Literal["lca"] = "lca"
     tau: Positive = 100.0
     """Membrane time constant, in the unit of `run.dt`."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 
+from petabatch.spec.capabilities import Capabilities
 from petabatch.spec.compiled import CompiledRule
 from petabatch.spec.model import Positive
 from petabatch.spec.parts import Layer, StepContext
@@ -20,8 +21,7 @@ class LeakyIntegrator(Layer):
     Source: PetaVision's `LeakyIntegratorBuffer.cpp:47-57`.
     """
 
-    graph_safe: ClassVar[bool] = True
-    local: ClassVar[bool] = True
+    capabilities = Capabilities(graph_safe=True, local=True)
     type: Literal["leaky_integrator"] = "leaky_integrator"
     tau: Positive = 100.0
     """Time constant of the decay, in the unit of `run.dt` (integrationTime)."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Literal
 
+from petabatch.spec.capabilities import Capabilities
 from petabatch.spec.compiled import CompiledRule
 from petabatch.spec.model import Flag, Index
 from petabatch.spec.parts import Layer, StepContext
@@ -22,8 +23,7 @@ class Mask(Layer):
         "inh": (0, -1.0),
         "mask": (1, 1.0),
     }
-    graph_safe: ClassVar[bool] = True
-    local: ClassVar[bool] = True
+    capabilities = Capabilities(graph_safe=True, local=True)
     type: Literal["mask"] = "mask"
     features: tuple[Index, ...] | None = None
     """Indices of the features to pass; by default the channel `mask` decides."""

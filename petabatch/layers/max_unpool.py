@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 from pydantic import model_validator
 from pydantic_core import PydanticCustomError
 
+from petabatch.spec.capabilities import Capabilities
 from petabatch.spec.compiled import CompiledRule
 from petabatch.spec.model import Count
 from petabatch.spec.parts import Layer, StepContext
@@ -27,7 +28,7 @@ class MaxUnpool(Layer):
         "inh": (0, -1.0),
         "place": (1, 1.0),
     }
-    graph_safe: ClassVar[bool] = True
+    capabilities = Capabilities(graph_safe=True)
     type: Literal["max_unpool"] = "max_unpool"
     window: tuple[Count, Count]
     """Rows and columns of a window; windows lie side by side."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import model_validator
 
 from petabatch.layers.lca import LCA
+from petabatch.spec.capabilities import Capabilities
 from petabatch.spec.compiled import CompiledRule
 from petabatch.spec.model import Finite
 from petabatch.spec.parts import StepContext
@@ -25,9 +26,7 @@ class MomentumLCA(LCA):
     `MomentumLCAInternalStateBuffer.kpp:53-65`.
     """
 
-    graph_safe: ClassVar[bool] = True
-    local: ClassVar[bool] = True
-    splittable: ClassVar[bool] = True
+    capabilities = Capabilities(graph_safe=True, local=True, splittable=True)
     type: Literal["momentum_lca"] = "momentum_lca"  # type: ignore[assignment]
     rate: Finite = 0.0
     """Fraction of the previous D that is added again (LCAMomentumRate)."""

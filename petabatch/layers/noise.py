@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field
 
 from petabatch.random import stream
+from petabatch.spec.capabilities import Capabilities
 from petabatch.spec.compiled import CompiledRule
 from petabatch.spec.model import Finite, NonNegative
 from petabatch.spec.parts import Layer, StepContext
@@ -18,7 +19,7 @@ from petabatch.variable import Array
 class GaussianNoise(Layer):
     """A = input + mean + std * N(0, 1), independent for each unit and step."""
 
-    local: ClassVar[bool] = True
+    capabilities = Capabilities(local=True)
     type: Literal["gaussian_noise"] = "gaussian_noise"
     mean: Finite = 0.0
     """Mean of the noise."""
@@ -45,7 +46,7 @@ class GaussianNoise(Layer):
 class Dropout(Layer):
     """A = input, or 0 with the given probability, independent for each unit and step."""
 
-    local: ClassVar[bool] = True
+    capabilities = Capabilities(local=True)
     type: Literal["dropout"] = "dropout"
     probability: Annotated[float, Field(ge=0, le=1)] = 0.5
     """Probability with which a unit is set to 0. (PetaVision's parameter is in per cent.)"""

@@ -9,6 +9,7 @@ import numpy as np
 
 from petabatch.layers.thresholded import Thresholded
 from petabatch.layers.transfer import Polyline
+from petabatch.spec.capabilities import Capabilities
 from petabatch.spec.compiled import CompiledRule
 from petabatch.spec.model import Finite, Flag, Positive
 from petabatch.spec.parts import Layer, StepContext
@@ -19,8 +20,7 @@ from petabatch.variable import Array
 class Constant(Layer):
     """A = value, constant from step 0 on."""
 
-    graph_safe: ClassVar[bool] = True
-    local: ClassVar[bool] = True
+    capabilities = Capabilities(graph_safe=True, local=True)
     type: Literal["constant"] = "constant"
     value: Finite = 0.0
     """Activity of every unit."""
@@ -58,8 +58,7 @@ class Linear(Layer):
     Source: PetaVision's `ErrScaleInternalStateBuffer.cpp`.
     """
 
-    graph_safe: ClassVar[bool] = True
-    local: ClassVar[bool] = True
+    capabilities = Capabilities(graph_safe=True, local=True)
     type: Literal["linear"] = "linear"
     scale: Finite = 1.0
     """Factor on the summed input."""
@@ -97,8 +96,7 @@ class Rectified(Thresholded):
     """
 
     elsewhere: ClassVar[tuple[str, ...]] = ("relu",)
-    graph_safe: ClassVar[bool] = True
-    local: ClassVar[bool] = True
+    capabilities = Capabilities(graph_safe=True, local=True)
     type: Literal["rectified"] = "rectified"
     threshold: Finite = 0.0
     """Inputs below it give `minimum`."""
@@ -134,8 +132,7 @@ class Sigmoid(Layer):
     Corresponds to PetaVision's SigmoidLayer, which defines the same curve by two potentials.
     """
 
-    graph_safe: ClassVar[bool] = True
-    local: ClassVar[bool] = True
+    capabilities = Capabilities(graph_safe=True, local=True)
     type: Literal["sigmoid"] = "sigmoid"
     center: Finite = 0.0
     """Input at which A = 1/2."""
@@ -171,8 +168,7 @@ class Product(Layer):
     """A = excitatory input * inhibitory input (PetaVision's `PtwiseProductGSynAccumulator`)."""
 
     channels: ClassVar[Mapping[str, tuple[int, float]]] = {"exc": (0, 1.0), "inh": (1, 1.0)}
-    graph_safe: ClassVar[bool] = True
-    local: ClassVar[bool] = True
+    capabilities = Capabilities(graph_safe=True, local=True)
     type: Literal["product"] = "product"
 
     @property
@@ -203,8 +199,7 @@ class Quotient(Layer):
     """
 
     channels: ClassVar[Mapping[str, tuple[int, float]]] = {"exc": (0, 1.0), "inh": (1, 1.0)}
-    graph_safe: ClassVar[bool] = True
-    local: ClassVar[bool] = True
+    capabilities = Capabilities(graph_safe=True, local=True)
     diverges: ClassVar[str] = "the divisor is the input of channel inh, which must not be 0"
     type: Literal["quotient"] = "quotient"
 
@@ -232,8 +227,7 @@ class Quotient(Layer):
 class Squared(Layer):
     """A = input^2 (PetaVision's `SquaredGSynAccumulator`)."""
 
-    graph_safe: ClassVar[bool] = True
-    local: ClassVar[bool] = True
+    capabilities = Capabilities(graph_safe=True, local=True)
     type: Literal["squared"] = "squared"
 
     @property
@@ -264,8 +258,7 @@ class FirmCost(Layer):
     (`FirmThresholdCostActivityBuffer.cpp`), with corner = VThresh + VWidth.
     """
 
-    graph_safe: ClassVar[bool] = True
-    local: ClassVar[bool] = True
+    capabilities = Capabilities(graph_safe=True, local=True)
     type: Literal["firm_cost"] = "firm_cost"
     corner: Positive
     """Input above which the cost is constant."""

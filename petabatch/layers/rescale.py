@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from petabatch.rounding import is_flat
+from petabatch.spec.capabilities import Capabilities
 from petabatch.spec.compiled import CompiledRule
 from petabatch.spec.model import Finite, Positive
 from petabatch.spec.parts import Layer, StepContext
@@ -20,7 +21,7 @@ class Rescale(Layer):
     input stays 0 with `length`. Corresponds to PetaVision's RescaleLayer.
     """
 
-    graph_safe: ClassVar[bool] = True
+    capabilities = Capabilities(graph_safe=True)
     type: Literal["rescale"] = "rescale"
     method: Literal["range", "standard", "length", "softmax"]
     """`range`: scale linearly to [`low`, `high`]. `standard`: give mean `mean` and population standard

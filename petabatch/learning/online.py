@@ -14,7 +14,7 @@ from petabatch.weight_mode import over_positions
 
 if TYPE_CHECKING:
     from petabatch.geometry import Link
-    from petabatch.spec.parts import WeightOwner
+    from petabatch.spec.parts import PatchOwner
 
 _CANDIDATES = 16
 """Slices whose worst described patches may replace unused atoms in an update. Each is a row of the sums over
@@ -52,7 +52,7 @@ class Online(Learning):
         """Always false: it counts products of activities instead."""
         return False
 
-    def check(self, owner: WeightOwner, link: Link, report: Callable[..., None]) -> None:
+    def check(self, owner: PatchOwner, link: Link, report: Callable[..., None]) -> None:
         """Refuse patches that overlap, and weights of each position."""
         if not over_positions(owner.mode):
             report(

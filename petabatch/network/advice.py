@@ -46,7 +46,7 @@ def advice(
     `files` says that it is run to a directory, which is of use for what is recorded alone.
     """
     graph = plan.graph
-    silence = Silence(graph, [name for name in (*graph.weighted, *graph.synapses) if _all_zero(name, arrays)])
+    silence = Silence(graph, [name for name in graph.weighted if _all_zero(name, arrays)])
     warnings = list(without_effect(graph, silence))
     yield from (Advice("warning", text) for text in warnings)
     if text := consequences(graph, silence):

@@ -9,7 +9,7 @@ from petabatch.errors import Problem, did_you_mean
 from petabatch.geometry import GeometryError
 from petabatch.spec.compiled import NotSuitable
 from petabatch.spec.network import SPIKES, Network
-from petabatch.spec.parts import Layer, Probe, WeightOwner, Wiring
+from petabatch.spec.parts import Layer, PatchOwner, Probe, Wiring
 from petabatch.weight_mode import for_each_slice, over_slices
 
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
@@ -58,7 +58,7 @@ def check_starts(network: Network, problems: list[Problem]) -> None:
                     )
                 )
     for name, connection in network.connections.items():
-        owner = connection.owner
+        owner = connection.patch_owner  # single synapses look at theirs themselves
         if owner is None or not over_slices(owner.mode):
             continue
         starts = {} if owner.learn is None else dict(owner.learn.starts.values())
@@ -101,7 +101,7 @@ def check_learning(network: Network, problems: list[Problem]) -> None:
 def check_rules(network: Network, wirings: Mapping[str, Wiring], problems: list[Problem]) -> None:
     """Check that the weights of each learning rule are such that it learns, and that it has all it needs."""
     for name, wiring in wirings.items():
-        owner, link = network.connections[name].owner, wiring.link
+        owner, link = network.connections[name].patch_owner, wiring.link
         if owner is not None and owner.learn is not None and link is not None:
             rule = owner.learn
             rule.check(owner, link, reporter(f"connections.{name}", problems))
@@ -129,7 +129,7 @@ def _check_sums(network: Network, name: str, rule: str, problems: list[Problem])
 
 def check_normalisers(network: Network, problems: list[Problem]) -> None:
     """Check that connections normalised jointly exist, match in shape, and have a single normaliser."""
-    weighted = {name: c.owner for name, c in network.connections.items() if c.owner is not None}
+    weighted = {name: c.patch_owner for name, c in network.connections.items() if c.patch_owner is not None}
     seen: set[str] = set()
     for name, owner in weighted.items():
         for other in owner.normalize.together if owner.normalize is not None else ():
@@ -154,7 +154,7 @@ def check_normalisers(network: Network, problems: list[Problem]) -> None:
                 )
 
 
-def _kernels(network: Network, conv: WeightOwner) -> str:
+def _kernels(network: Network, conv: PatchOwner) -> str:
     """Describe the properties that connections must share to be normalised jointly."""
     try:
         weights = conv.weights(conv.link(network.layers))
@@ -212,6 +212,16 @@ def check_observers(network: Network, problems: list[Problem]) -> None:
         unknown(f"output.connections.{name}", "connection with weights", name, weighted)
         for name in network.output.connections
         if name not in weighted
+    ]
+    problems += [
+        Problem(
+            f"output.connections.{name}.variables",
+            "only patches have a `usage`",
+            found=f"{name}, of type {network.connections[name].type}",
+            expected='["weights"]',
+        )
+        for name, output in network.output.connections.items()
+        if "usage" in output.variables and name in weighted and weighted[name].as_patches is None
     ]
     for name, wanted in network.output.connections.items():
         owner = weighted.get(name)

@@ -14,11 +14,11 @@ from petabatch.errors import Problem
 from petabatch.network.possible_parts import by_reason, hint, numbers, sizes, undivided, with_parts
 from petabatch.network.shares import split_layers
 from petabatch.spec.network import Network
-from petabatch.spec.parts import WeightOwner
+from petabatch.spec.parts import PatchOwner
 from petabatch.spec.weights import Normalize
 
 
-def learns_together(owner: WeightOwner) -> bool:
+def learns_together(owner: PatchOwner) -> bool:
     """Return whether an update of weights is one of all features at once."""
     apart = owner.learn is None or owner.learn.featurewise
     return not apart or bool(owner.decorrelate) or owner.revive is not None

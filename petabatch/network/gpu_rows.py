@@ -1,15 +1,19 @@
-"""Updates of layers with a row function on a GPU: by its translation, or by `update` on arrays."""
+"""Updates of layers on a GPU: by the translation of a row function, a trace of `update`, or on arrays."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 from petabatch.errors import Problem
 from petabatch.kernels.cuda.units.rows import row_body
+from petabatch.kernels.cuda.units.source import Body
+from petabatch.kernels.cuda.units.traced import Untraced, traced
 from petabatch.kernels.cuda.units.values import Untranslated
 from petabatch.network.graph import Graph
 from petabatch.spec.compiled import NotSuitable
-from petabatch.spec.parts import Layer
+from petabatch.spec.parts import Layer, StepContext
 from petabatch.spec.rows import RowFunction
 
 
@@ -40,6 +44,69 @@ def translated(layer: Layer, precision: str) -> RowFunction | None:
             raise
         return None
     return row
+
+
+def traced_update(layer: Layer, ctx: StepContext, one: bool, precision: str) -> tuple[Body, Sequence[float]]:
+    """Return what `update` does with a unit, as the body of a kernel and its constants.
+
+    `one` says that the activities before and after are the same array. Raises Untraced, with the reason,
+    where that is more than arithmetic on units.
+    """
+    variables = layer.variables()
+    for one_of in variables:
+        if one_of.shape != layer.shape or one_of.dtype != "float":
+            raise Untraced(f"its variable {one_of.name} is not one float of each unit")
+    if layer.host_numbers:
+        raise Untraced("it is sent numbers from the host")
+    if not layer.graph_safe:
+        raise Untraced(f"layers of type {layer.type} are not `graph_safe`")
+
+    def update(xp: Any, *arrays: Any) -> None:
+        layer.update(replace(ctx, xp=xp), *arrays)
+
+    names = [variable.name for variable in variables]
+    real = "float" if precision == "float32" else "double"
+    try:
+        return traced(update, names, layer.buffers, one, real)
+    except Untraced as error:
+        raise Untraced(f"it does something else than arithmetic on units: {error}") from None
+    except Exception as error:  # of any kind: then it is called on arrays, and raises what is its own
+        lines = str(error).splitlines()
+        text = f": {lines[0]}" if lines else ""
+        raise Untraced(f"with symbols in place of arrays, it raises {type(error).__name__}{text}") from error
+
+
+@dataclass(frozen=True)
+class Way:
+    """How a GPU makes the update of a layer."""
+
+    by: Literal["row", "trace", "arrays"]
+    reason: str = ""
+    """Why it is made on arrays."""
+
+    def __str__(self) -> str:
+        """Return a clause for `petabatch check`."""
+        if self.by == "arrays":
+            return f"its `update` on arrays, because {self.reason}"
+        return "a kernel of " + ("its row function" if self.by == "row" else "what its `update` does")
+
+
+def way_of(graph: Graph, name: str) -> Way:
+    """Return how a GPU makes the update of a layer of slice 0, layer by layer."""
+    layer, run = graph.network.layers[name], graph.network.run
+    why = ""
+    if (row := row_of(layer)) is not None:
+        try:
+            row_body(row.function, row.form, "float" if run.precision == "float32" else "double")
+            return Way("row")
+        except Untranslated as reason:
+            why = f"its row function cannot be translated ({reason}), and "
+    ctx = StepContext(1, run.dt, (0,), run.seed, display=run.display, layer=name)
+    try:
+        traced_update(layer, ctx, graph.depth[name] == 1, run.precision)
+    except Untraced as reason:
+        return Way("arrays", f"{why}{reason}")
+    return Way("trace")
 
 
 def ways(graph: Graph) -> Mapping[str, str]:

@@ -10,12 +10,12 @@ from petabatch.frozen import changed
 from petabatch.geometry import Patches
 from petabatch.network.numbers import with_values
 from petabatch.network.shares import ALL, WHOLE, Part, Share
-from petabatch.network.slices import first_of_seeds, synaptic_values
+from petabatch.network.slices import first_of_seeds, seed_of, synaptic_values
 from petabatch.network.tiles import UNTILED, Tiling
 from petabatch.network.until import variables
 from petabatch.random import stream
 from petabatch.spec.network import Network
-from petabatch.spec.parts import Connection, WeightOwner, Wiring
+from petabatch.spec.parts import Connection, PatchOwner, WeightOwner, Wiring
 from petabatch.spec.synapses import Synapses
 from petabatch.variable import Border, Variable, Whole
 
@@ -86,9 +86,28 @@ class Graph:
         return any(layer.images is not None for layer in self.network.layers.values())
 
     @cached_property
-    def plastic(self) -> dict[str, WeightOwner]:
-        """Connections that learn."""
-        return {name: c for name, c in self.weighted.items() if c.learn is not None}
+    def plastic(self) -> dict[str, PatchOwner]:
+        """Connections whose patches learn, by updates at the ends of steps."""
+        return {name: c for name, c in self.patched.items() if c.learn is not None}
+
+    @cached_property
+    def settled(self) -> frozenset[str]:
+        """Keys of arrays of connections that neither steps nor updates change: those of fixed weights."""
+        found: set[str] = set()
+        for name in self.weighted.keys() - self.plastic.keys():
+            prefix = f"connections/{name}/"
+            found |= {
+                key for key in self.variables if key.startswith(prefix) and not key.endswith("/pending")
+            }
+        return frozenset(found)
+
+    @cached_property
+    def makes_weights(self) -> tuple[str, ...]:
+        """Keys of the arrays that say what weights there are, from which patches follow."""
+        found = [f"connections/{name}/weights" for name in self.weighted]
+        for name, synapses in self.synapses.items():
+            found += [f"connections/{name}/{one.name}" for one in synapses.structure]
+        return tuple(found)
 
     @cached_property
     def learning_pairs(self) -> dict[str, list[tuple[str, str]]]:
@@ -121,8 +140,13 @@ class Graph:
 
     @cached_property
     def weighted(self) -> dict[str, WeightOwner]:
-        """Connections with weights of their own."""
+        """Connections with weights of their own: patches or single synapses."""
         return {name: c.owner for name, c in self.network.connections.items() if c.owner is not None}
+
+    @cached_property
+    def patched(self) -> dict[str, PatchOwner]:
+        """Those of which the weights are patches."""
+        return {name: c for name, one in self.weighted.items() if (c := one.as_patches) is not None}
 
     @cached_property
     def synapses(self) -> Mapping[str, Synapses]:
@@ -130,13 +154,14 @@ class Graph:
         if self.known_synapses is not None:
             return self.known_synapses
         run, found = self.network.run, {}
-        several = len(first_of_seeds(self.network)) > 1
+        first_slice, *others_of_seeds = first_of_seeds(self.network)
+        seed, several = seed_of(self.network, first_slice), bool(others_of_seeds)
         for name, wiring in self.wirings.items():
             if wiring.synapses is None:
                 continue
             first, *others = synaptic_values(self.network, name)
             connection = with_values(self.network, first).connections[name]
-            one = connection.synapses(wiring.synapses, stream(run.seed, f"synapses/{name}"), run.dt)
+            one = connection.synapses(wiring.synapses, stream(seed, f"synapses/{name}"), run.dt)
             seeds = several and one.drawn and one.per == "slice"
             apart = one.per_slice or seeds or bool(others)
             most, longest = len(one.targets), one.longest
@@ -181,7 +206,7 @@ class Graph:
             }
         for name, synapses in self.synapses.items():
             found |= {f"connections/{name}/{variable.name}": variable for variable in synapses.variables()}
-        for name, owner in self.weighted.items():
+        for name, owner in self.patched.items():
             link = self.wirings[name].link
             assert link is not None
             weights = owner.weights(link)
@@ -251,7 +276,7 @@ class Graph:
                 rows, columns = max(rows, y), max(columns, x)
         return rows, columns
 
-    def _update_variables(self, name: str, owner: WeightOwner, weights: Variable) -> list[Variable]:
+    def _update_variables(self, name: str, owner: PatchOwner, weights: Variable) -> list[Variable]:
         """Declare what the updates of a plastic connection need in addition to its rule's state."""
         output = self.network.output.connections.get(name)
         usage = replace(

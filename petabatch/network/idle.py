@@ -17,7 +17,7 @@ def without_effect(graph: Graph, silence: Silence) -> Iterator[str]:
     for name, layer in layers.items():
         for key, reason in layer.unused.items():
             yield f"layers.{name}.{key}: it has no effect {reason}"
-    for name, owner in graph.weighted.items():
+    for name, owner in graph.patched.items():
         p = owner.link(layers).patches
         covered = math.prod(min(1.0, axis.size / axis.stride) for axis in (p.y, p.x))
         if covered < 1:

@@ -143,7 +143,7 @@ def problem_of_values(
             hint=f"did you mean {own}?" if own in numbers else did_you_mean(".".join(keys), numbers),
         )
     if kind == "connections" and keys[0] in ("init", "normalize", "learn", "decorrelate", "revive"):
-        owner = table.owner
+        owner = table.patch_owner
         learns = owner is not None and (over_time or not over_slices(owner.mode))
         started = [] if owner is None or owner.learn is None else owner.learn.starts.values()
         of_rule = keys[0] == "learn" and keys[1:2] in ([one] for one, _ in started)

@@ -30,7 +30,7 @@ def check_pool(network: Network, problems: list[Problem]) -> None:
                 Problem(key, "this is not available with `run.pool`", expected=f"one of the two: {why}")
             )
     for name, connection in network.connections.items():
-        owner = connection.owner
+        owner = connection.patch_owner
         if owner is None:
             continue
         if owner.learns and owner.learn is not None:

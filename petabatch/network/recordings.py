@@ -10,6 +10,7 @@ from petabatch.network import evaluation, until
 from petabatch.network.graph import Graph
 from petabatch.spec.network import SPIKES, Network
 from petabatch.variable import Stream
+from petabatch.weight_mode import over_slices
 
 _COLUMNS = (
     ("time", "float64", "end of the step in which the unit spiked, in the unit of run.dt"),
@@ -112,6 +113,9 @@ def recordings_of(graph: Graph, whole: Graph | None = None) -> Iterator[Recordin
             period, kinds = 0, ("weights",)
         else:
             continue
+        if name in graph.synapses:
+            yield from _of_synapses(graph, name, period if kinds else None)
+            continue
         for kind in kinds:
             array = graph.variables[f"connections/{name}/{kind}"]
             batched = array.per == "slice"
@@ -166,6 +170,32 @@ def recordings_of(graph: Graph, whole: Graph | None = None) -> Iterator[Recordin
         place = f"probes/{until.NAME}/{kept.name}"
         stream = Stream(place, (batch,), ("batch",), "float64", True, kept.description)
         yield Recording(stream, display, key)
+
+
+def _of_synapses(graph: Graph, name: str, period: int | None) -> Iterator[Recording]:
+    """Yield the recordings of weights of synapses, with which synapses they are of: at the start and the end.
+
+    The latter have a value of each slice where the former have, so that the points of a sweep have arrays of
+    one kind however many are held at once. Places that a slice does not need are 0.
+    """
+    if period is None:
+        return
+    synapses, network = graph.synapses[name], graph.network
+    batched = not over_slices(synapses.mode)
+    ends = (0, network.run.length)
+    for array in (synapses.weights, *synapses.structure):
+        stream = Stream(
+            f"connections/{name}/{array.name}",
+            (network.batch, *array.shape) if batched else array.shape,
+            ("batch", *array.dims) if batched else array.dims,
+            array.dtype_in(network.run.precision),
+            batched,
+            array.description,
+            array.units,
+        )
+        fixed = array.name != "weights"
+        also = ends if fixed or period else (network.run.length,)
+        yield Recording(stream, 0 if fixed else period, stream.path, also=also)
 
 
 def _spikes_written(network: Network, layer: str) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
 from petabatch.spec.network import Network
-from petabatch.spec.parts import Connection, WeightOwner
+from petabatch.spec.parts import Connection, PatchOwner
 
 Side = Literal["", "pre", "post"]
 POOLS = ("pool_max", "pool_sum", "pool_average")
@@ -87,7 +87,7 @@ def split_layers(network: Network) -> frozenset[str]:
     return frozenset(n for n, one in network.layers.items() if one.splittable and one.shape[2] % ranks == 0)
 
 
-def side(owner: WeightOwner, split: frozenset[str]) -> Side:
+def side(owner: PatchOwner, split: frozenset[str]) -> Side:
     """Return by the features of which of their layers weights are split: of two, the post layer."""
     return "post" if owner.post in split else "pre" if owner.pre in split else ""
 
@@ -106,7 +106,7 @@ def _share(network: Network, connection: Connection, split: frozenset[str]) -> S
     pre, post = connection.pre in split, connection.post in split
     if pre and connection.operation in ("copy", *POOLS):  # which do not mix features
         return Share("own", "own", pre, post)
-    lender = network.connections.get(connection.borrows or "", connection).owner
+    lender = network.connections.get(connection.borrows or "", connection).patch_owner
     split_by = "" if lender is None else side(lender, split)
     if not split_by:
         return Share("all", "all", pre, post)

@@ -121,7 +121,9 @@ def connections_as_a_whole(network: Network, wirings: Mapping[str, Wiring]) -> d
     for name, connection in network.connections.items():
         if name in wirings and (reason := _reason(network, connection, wirings[name])):
             found[name] = reason
-    for name, owner in ((n, c.owner) for n, c in network.connections.items() if c.owner is not None):
+    for name, owner in (
+        (n, c.patch_owner) for n, c in network.connections.items() if c.patch_owner is not None
+    ):
         users = [name, *(other for other, c in network.connections.items() if c.borrows == name)]
         if not over_positions(owner.mode) and not found.keys().isdisjoint(users):
             for user in users:

@@ -29,7 +29,8 @@ def export(run: Path, output: Path) -> Iterator[tuple[Path, str]]:
     """Write the files of a run into a new folder; yield each with what it holds.
 
     Activities are `LAYER.pvp` (other variables `LAYER_V.pvp`), the elements of a batch one after the other;
-    weights are `CONNECTION.pvp`, of each slice where slices have their own; energies and norms are text,
+    weights are `CONNECTION.pvp`, of each slice where slices have their own, and the latest of single synapses
+    `CONNECTION.npz`, which a connection of type `sparse` reads; energies and norms are text,
     `PROBE_batchElement_0.txt`. Arrays are read and written frame by frame. Of the latest checkpoint, weights,
     momentum and the variables of layers are written as one of PetaVision, `Checkpoints/Checkpoint400/`.
     Raises ArgumentError if the folder exists and is not empty.
@@ -49,6 +50,9 @@ def export(run: Path, output: Path) -> Iterator[tuple[Path, str]]:
                 shape = series[0].shape
                 frames = write_activities(path, shape[1:], _frames(series, dt), sparse=series.sparse)
                 yield path, f"{frames} frames"
+            elif kind == "connections" and f"connections/{owner}/starts" in results:
+                if rest == ["weights"] and series.steps.size:
+                    yield from _synapses(results, owner, params["connections"][owner]["mode"], output)
             elif kind == "connections" and rest == ["weights"] and series.steps.size:
                 yield from _weights(series, owner, params["connections"][owner]["mode"], output, dt)
             elif kind == "probes":
@@ -102,6 +106,16 @@ def _weights(series: Series, name: str, mode: str, output: Path, dt: float) -> I
         shape = next(weights(lane))[1].shape
         units = None if over_positions(mode) else shape[:2]
         yield path, f"{write_weights(path, weights(lane), units)} frames of weights"
+
+
+def _synapses(results: Results, name: str, mode: str, output: Path) -> Iterator[tuple[Path, str]]:
+    """Write the latest single synapses of a connection, those of each slice in a file of its own."""
+    lanes = 1 if over_slices(mode) else results.batch
+    for lane in range(lanes):
+        path = output / (f"{name}.npz" if lanes == 1 else f"{name}_batchElement_{lane}.npz")
+        table = results.synapses(name, slice=lane)
+        table.save(path)
+        yield path, f"{len(table):,} synapses of step {table.step}"
 
 
 def _text(

@@ -68,7 +68,7 @@ def weights(
     """
     found = find(run, connections)
     number = check_slice(run, slice)
-    read = [_matrix(series, time, number) for series in found]
+    read = [_matrix(run, series, time, number) for series in found]
     beside = width_of(figure) > 5
     count = len(found)
     if beside:
@@ -96,9 +96,12 @@ def weights(
     return figure
 
 
-def _matrix(series: Series, time: int, slice_: int) -> np.ndarray:
-    """Return weights as `[pre feature, patch and post feature]`."""
+def _matrix(run: Results, series: Series, time: int, slice_: int) -> np.ndarray:
+    """Return weights as `[pre feature, patch and post feature]`, those of synapses in one row."""
     values = series[time, slice_] if series.dims[1] == "batch" else series[time]
+    if series.dims[-1] == "synapse":
+        ends = np.atleast_2d(run[series.name.replace("/weights", "/starts")][-1])[:, -1]
+        return values[None, : int(ends[slice_ if len(ends) > 1 else 0])].astype(float)
     while values.ndim > 4:  # units with weights of their own: those of the middle
         values = values[values.shape[0] // 2]
     values = values.astype(float)

@@ -11,6 +11,7 @@ from petabatch.network.shares import side, split_layers
 from petabatch.network.tiles import UNDIVIDED, connections_as_a_whole, layers_as_a_whole
 from petabatch.network.until import certificate
 from petabatch.parallel.comm import Serial
+from petabatch.report.choices import choices
 from petabatch.report.lines import field, ranges, wrapped
 from petabatch.sizes import size_text
 from petabatch.spec.schedule import STEP, Every
@@ -23,8 +24,9 @@ def summary(plan: Plan) -> str:
 
 
 def explain(plan: Plan) -> str:
-    """Return the summary and the full plan: the operations of a step and all schedules."""
-    return "\n".join([summary(plan), "", *_operations(plan), "", *_schedules(plan), *_generated(plan)])
+    """Return the summary and the full plan: choices, the operations of a step and all schedules."""
+    parts = (*choices(plan), "", *_operations(plan), "", *_schedules(plan), *_generated(plan))
+    return "\n".join([summary(plan), "", *parts])
 
 
 def _layers(plan: Plan) -> Iterator[str]:
@@ -53,8 +55,8 @@ def _connections(plan: Plan) -> Iterator[str]:
             notes.append("feedback")
         if lookback.get(name):
             notes.append(f"delayed by {lookback[name]} step{'s' * (lookback[name] > 1)}")
-        if name in graph.weighted:
-            owner = graph.weighted[name]
+        if name in graph.patched:
+            owner = graph.patched[name]
             notes.append(f"{owner.mode} weights {list(plan.variables[f'connections/{name}/weights'].shape)}")
             if owner.learn is not None:
                 notes.append(f"learns ({owner.learn.type}) every {owner.learn.every}")
@@ -128,7 +130,7 @@ def _parallel(plan: Plan) -> Iterator[str]:
     if not split:
         return
     precision = graph.network.run.precision
-    owners = {f"connections/{name}" for name, owner in graph.weighted.items() if side(owner, split)}
+    owners = {f"connections/{name}" for name, owner in graph.patched.items() if side(owner, split)}
     held = {"slice": 0, "network": 0}
     for key, variable in plan.variables.items():
         if key.rpartition("/")[0] in owners | {f"layers/{name}" for name in split}:

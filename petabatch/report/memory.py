@@ -112,7 +112,7 @@ def _workers(plan: Plan, slices: int, threads: int) -> int:
     graph, precision = plan.graph, plan.graph.network.run.precision
     size = np.dtype(precision).itemsize
     # A program packs the weights that all positions share; others it reads where they are.
-    weights = sum(_kernel(plan, name) for name in graph.weighted if _shared(plan, name))
+    weights = sum(_kernel(plan, name) for name in graph.patched if _shared(plan, name))
     layers = [math.prod(layer.shape) for layer in graph.network.layers.values()]
     if plan.method.stepper == "program":
         kinds, program = len({one.method.decision for one, _ in plan.of_slices}), plan.method.program
@@ -157,7 +157,7 @@ def _weights(plan: Plan, slices: int, threads: int) -> tuple[int, int]:
     makes = [16.0 * len(one.targets) for one in plan.graph.synapses.values()]
     updates = list[float]()
     width = np.dtype(plan.graph.network.run.precision).itemsize / 4
-    for name, owner in plan.graph.weighted.items():
+    for name, owner in plan.graph.patched.items():
         own = plan.expected_variables[f"connections/{name}/weights"].per == "slice"
         each, counts = _kernel(plan, name), plan.expected_variables.get(f"connections/{name}/counts")
         normalised = 0.0 if owner.normalize is None else width * each * _temporary(owner.normalize)
@@ -175,7 +175,7 @@ def _weights(plan: Plan, slices: int, threads: int) -> tuple[int, int]:
 
 def _seen(plan: Plan, slices: int) -> int:
     """Return the bytes of weights as seen from the post layer, which are copied from those that are made."""
-    found = (plan.expected_variables.get(f"connections/{name}/patches") for name in plan.graph.weighted)
+    found = (plan.expected_variables.get(f"connections/{name}/patches") for name in plan.graph.patched)
     precision = plan.graph.network.run.precision
     return sum(one.nbytes(precision) * (slices if one.per == "slice" else 1) for one in found if one)
 

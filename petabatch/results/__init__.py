@@ -21,6 +21,7 @@ from petabatch.results.run_file import RunFile, find
 from petabatch.results.series import Series, slice_number
 from petabatch.results.sparse_code import sparse_code
 from petabatch.results.spikes import Spikes, spikes_of
+from petabatch.results.synapses import Between, SynapseTable, table_of
 from petabatch.results.traced import ShownImage, display_period, traced
 from petabatch.results.use import use_of
 from petabatch.storage.damaged import naming_damage
@@ -120,6 +121,47 @@ class Results(RunFile):
         """Return the weights of a connection; the first axis is time."""
         self._members("connections", "connection", name)
         return self[f"connections/{name}/weights"]
+
+    @checked()
+    def synapses(
+        self, name: str, *, display: int | None = None, step: int | None = None, slice: int = 0
+    ) -> SynapseTable:
+        """Return the single synapses of a connection in one slice: pre and post units, weights and delays.
+
+        The weights are those of a `display` or a `step`, as for `Series.at`, by default the last that were
+        recorded. Which synapses there are was recorded with them, before step 1 and at the end of the run.
+        `slice` is the global slice number, from the end if negative. Raises NotRecorded where the connection
+        has no single synapses, or they were not recorded.
+        """
+        names = self._members("connections", "connection", name)
+        folder = f"connections/{name}"
+        if "starts" not in names:
+            raise NotRecorded(
+                f"{self.path}: {name} has no single synapses\n    found:    {', '.join(names)}\n"
+                "    expected: weights of a connection of type sparse; run.weights(...) has those of patches"
+            )
+        number, series = slice_number(folder, slice, self.batch), self[f"{folder}/weights"]
+        at = series.index(display=display, step=step)
+        if not len(series) or not len(self[f"{folder}/starts"]):
+            raise NotRecorded(
+                f"{folder}: nothing has been recorded yet\n"
+                "    hint:     synapses are recorded before step 1 and at the end of the run"
+            )
+        made = int(series.steps[-1 if at is None else at])
+        found = [_of_slice(series, -1 if at is None else at, number)]
+        for leaf in ("starts", "targets", *(["delays"] if "delays" in names else [])):
+            steps = self[f"{folder}/{leaf}"].steps
+            before = max(0, int(np.searchsorted(steps, made, "right")) - 1)
+            found.append(_of_slice(self[f"{folder}/{leaf}"], before, number))
+        weights, starts, targets, *late = found
+        table, layers = self.params["connections"][name], self.params["layers"]
+        pre, post = (tuple(layers[table[end]]["shape"]) for end in ("pre", "post"))
+        same = np.full(self.batch, self.params.get("run", {}).get("dt", 1.0))
+        dt = float(self.coordinates.get("dt", same)[number])
+        return table_of(
+            Between(pre, post, table["mode"]), starts, targets, weights, late[0] if late else None, dt, made,
+            f"connection {name}, {self.label(number)}",
+        )  # fmt: skip
 
     @checked()
     def probe(self, name: str) -> dict[str, Series]:
@@ -248,6 +290,11 @@ class Results(RunFile):
 
     def _members(self, folder: str, kind: str, name: str) -> list[str]:
         return members(self.path, self._names, folder, kind, name)
+
+
+def _of_slice(series: Series, time: int, number: int) -> np.ndarray:
+    """Return the values of a slice at a recorded time, or those that all slices have."""
+    return series[time, number] if "batch" in series.dims else series[time]
 
 
 @checked()

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from petabatch.arguments import checked
+from petabatch.arguments import checked, whole_number
 from petabatch.errors import MISSING, ArgumentError, UnknownName, did_you_mean, unknown
+from petabatch.network.slices import sliced
+from petabatch.results.synapses import Between, SynapseTable, table_of
 from petabatch.simulator import numbers
 from petabatch.simulator.state_array import StateArray, assigned
 from petabatch.spec.network import Network
@@ -215,6 +217,34 @@ class ConnectionPart(StatePart):
     def _elsewhere(self, name: str) -> str:
         owner = self._simulator.network.connections[self.name].borrows
         return f'its weights are those of {owner}: sim["{owner}"]["weights"]' if owner is not None else ""
+
+
+def synapses_of(simulator: Simulator, name: str, number: int) -> SynapseTable:
+    """Return the single synapses of a connection in a slice of this rank, as they are now.
+
+    Raises UnknownName if the connection has none, ArgumentError for a slice of another rank.
+    """
+    graph, mine = simulator._engine.plan.graph, simulator.slices
+    if name not in graph.synapses:
+        raise unknown("connection with single synapses", name, list(graph.synapses))
+    number = whole_number("slice", number)
+    number = mine.stop + number if number < 0 else number
+    if number not in mine:
+        raise ArgumentError("slice", "this rank does not have it", number, f"{mine.start} to {mine.stop - 1}")
+    connection, place = part(simulator, f"connections.{name}"), number - mine.start
+    arrays = {
+        key: connection[key] for key in ("starts", "targets", "weights", "delays") if key in connection.arrays
+    }
+    own = {key: np.asarray(array[place if len(array) > 1 else 0]) for key, array in arrays.items()}
+    network = sliced(graph.network, number)
+    table = network.connections[name]
+    between = Between(
+        network.layers[table.pre].shape, network.layers[table.post].shape, graph.synapses[name].mode
+    )
+    return table_of(
+        between, own["starts"], own["targets"], own["weights"], own.get("delays"), network.run.dt,
+        simulator.n_steps, f"connection {name}, slice {number}",
+    )  # fmt: skip
 
 
 _KINDS: tuple[type[Part], ...] = (LayerPart, ConnectionPart, ProbePart)

@@ -44,12 +44,8 @@ class Running:
         self._live = [reader for reader in readers if reader.layer.source.live]
         for reader in self._live:
             reader.read_ahead = False
-        plastic = self.engine.plan.graph.plastic
-        changing = [
-            key
-            for key in self.engine.state.saved()
-            if not key.startswith("connections/") or key.split("/")[1] in plastic or key.endswith("/pending")
-        ]
+        settled = self.engine.plan.graph.settled
+        changing = [key for key in self.engine.state.saved() if key not in settled]
         self._comm, self._shares = assembly.comm, self.engine.features.group.size > 1
         again = not self._live and self._comm.size == 1
         self._sync = 0, 0

@@ -27,10 +27,11 @@ from petabatch.parallel.watchdog import Watch
 from petabatch.params import given
 from petabatch.progress import Progress
 from petabatch.results.in_memory import ResultsInMemory
+from petabatch.results.synapses import SynapseTable
 from petabatch.simulator.callbacks import Callbacks, Calls, callback
 from petabatch.simulator.interrupts import Interrupts
 from petabatch.simulator.opened import Opened, SteppedNetwork
-from petabatch.simulator.parts import Part, named, part, parts
+from petabatch.simulator.parts import Part, named, part, parts, synapses_of
 from petabatch.simulator.running import Running
 from petabatch.simulator.saved import Saved, read, write
 from petabatch.simulator.state_array import images_for
@@ -179,6 +180,15 @@ class Simulator:
     def changes(self) -> Mapping[str, int]:
         """What was changed by hand, and after which step for the first time."""
         return dict(self._opened.changes)
+
+    @checked()
+    def synapses(self, name: str, *, slice: int = 0) -> SynapseTable:
+        """Return the single synapses of a connection in one slice, as they are now.
+
+        `slice` is one of `slices`, which this rank has, or counts from the last of them if negative. Raises
+        UnknownName if no connection of this name has single synapses.
+        """
+        return synapses_of(self, name, slice)
 
     def step(self, n: int = 1) -> None:
         """Make `n` steps, also beyond the length of the run.

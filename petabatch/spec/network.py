@@ -217,7 +217,8 @@ class ConnectionOutput(Model):
     """Variables of a connection to record, and their schedule. The initial weights are always recorded.
 
     Without this table, weights that learn are recorded at the end of the run. With `every = "never"`, they
-    are not.
+    are not. With the weights of single synapses it is recorded which these are, before step 1 and at the end
+    of the run.
     """
 
     every: Schedule = DISPLAY

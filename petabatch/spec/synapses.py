@@ -92,23 +92,39 @@ class Synapses:
         """What has weights of its own."""
         return "slice" if self.apart else weight_mode.per(self.mode)
 
-    def variables(self) -> tuple[Variable, ...]:
-        """Declare the arrays of a connection."""
-        per = self.connected_per
-        count = self.most if self.apart else len(self.targets)
-        mode = "all slices" if self.per == "network" else "each slice"
+    @property
+    def count(self) -> int:
+        """Places for synapses of a slice."""
+        return self.most if self.apart else len(self.targets)
+
+    @property
+    def structure(self) -> tuple[Variable, ...]:
+        """The arrays that say which synapses there are, and their delays."""
+        per, count = self.connected_per, self.count
         text = "first synapse of each pre unit"
         parts = Whole("first synapses", 0, count, "within" if self.apart else "whole")
         units = Whole("post units", 0, self.ends.post_units - 1)
         found = [
             Variable("starts", self.starts.shape, ("pre",), text, dtype="int64", per=per, whole=parts),
             Variable("targets", (count,), ("synapse",), "post unit", dtype="int32", per=per, whole=units),
-            Variable("weights", (count,), ("synapse",), f"weights of {mode}", per=self.per),
         ]
+        if self.delayed:
+            steps = Whole("steps up to the longest delay of the network", 0, self.longest)
+            late = Variable("delays", (count,), ("synapse",), "delay", "steps", "int32", per=per, whole=steps)
+            found.append(late)
+        return tuple(found)
+
+    @property
+    def weights(self) -> Variable:
+        """The weights."""
+        mode = "all slices" if self.per == "network" else "each slice"
+        return Variable("weights", (self.count,), ("synapse",), f"weights of {mode}", per=self.per)
+
+    def variables(self) -> tuple[Variable, ...]:
+        """Declare the arrays of a connection."""
+        found = [*self.structure, self.weights]
         if self.delayed:
             text = "what arrives in later steps, that of step t in place t modulo the length"
             shape, dims = (self.longest + 1, *self.ends.shape), ("lag", "y", "x", "feature")
-            steps = Whole("steps up to the longest delay of the network", 0, self.longest)
-            late = Variable("delays", (count,), ("synapse",), "delay", "steps", "int32", per=per, whole=steps)
-            found += [late, Variable("pending", shape, dims, text)]
+            found.append(Variable("pending", shape, dims, text))
         return tuple(found)

@@ -16,7 +16,7 @@ from petabatch.variable import Array, Variable
 
 if TYPE_CHECKING:
     from petabatch.geometry import Link
-    from petabatch.spec.parts import WeightOwner
+    from petabatch.spec.parts import PatchOwner
 
 
 class Initial(Part):
@@ -43,6 +43,14 @@ class Initial(Part):
     def of_patches(self) -> bool:
         """Whether values depend on their place in a patch: they are no states of layers, nor synapses."""
         return False
+
+    def synapses(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """Return which synapses the values are of, where they are those of some: `starts` and `targets`.
+
+        Both are as in `petabatch.spec.synapses.Drawn`, or `[batch, ...]`; None where it is not known. Raises
+        InputError.
+        """
+        return None
 
     @property
     def limits(self) -> tuple[float, float] | None:
@@ -127,7 +135,7 @@ class Learning(Part):
         """Initialisers of variables of the rule that do not start at 0, each with the key that gives it."""
         return {}
 
-    def check(self, owner: WeightOwner, link: Link, report: Callable[..., None]) -> None:
+    def check(self, owner: PatchOwner, link: Link, report: Callable[..., None]) -> None:
         """Report, by `report(key, message, found=, expected=, hint=)`, why these weights cannot learn so."""
 
     def sums(self, weights: Variable) -> Sequence[Variable]:

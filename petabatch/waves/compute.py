@@ -82,6 +82,17 @@ def layout_of(
     return Layout(network, paths, batch, tuple(streams), steps)
 
 
+def with_room(layout: Layout, most: Mapping[str, int]) -> Layout:
+    """Return a layout with room for so many synapses of a connection, of which points have different ones."""
+    streams = []
+    for table in layout.streams:
+        folder, name, _ = table["path"].split("/")
+        if folder == "connections" and name in most and table["batched"] and table["dims"][-1] == "synapse":
+            table = {**table, "shape": [*table["shape"][:-1], most[name]]}
+        streams.append(table)
+    return replace(layout, streams=tuple(streams))
+
+
 def waves(loaded: Loaded, points: Points, layout: Layout, making: Making) -> Iterator[Wave]:
     """Compute points together; the first of a team yields them as one wave, or, where one raises, in parts.
 
@@ -226,7 +237,10 @@ class Recorded:
             elif path in self._reached:
                 shape = (len(record.steps), count, batch, *record.values.shape[2:])
                 self._reached[path] = end = begin + len(record.steps)
-                self.rows.columns[path][:, begin:end] = np.moveaxis(record.values.reshape(shape), 1, 0)
+                column = self.rows.columns[path][:, begin:end]
+                if column.shape[3:] != shape[3:]:  # the largest of all points may have more synapses
+                    column = column[..., : shape[-1]]
+                column[...] = np.moveaxis(record.values.reshape(shape), 1, 0)
             elif path in self._layout.steps and not record.stream.batched:
                 self._common.setdefault(path, []).append(record.values)
         for folder, found in columns.items():

@@ -14,8 +14,17 @@ from petabatch.engine.stopping import Stopped
 from petabatch.errors import ParamsError
 from petabatch.network.build import build
 from petabatch.network.capacity import FEW, POINT, POINTS
+from petabatch.network.numbers import with_values
 from petabatch.network.plan import Plan, schedule
-from petabatch.network.slices import check_fits, check_some_points, coordinates, sliced, synaptic_paths
+from petabatch.network.slices import (
+    check_fits,
+    check_some_points,
+    coordinates,
+    first_of_seeds,
+    sliced,
+    synaptic_paths,
+    synaptic_values,
+)
 from petabatch.parallel.comm import Comm, Serial
 from petabatch.parallel.cores import lane_threads
 from petabatch.report.memory import shortage
@@ -26,7 +35,7 @@ from petabatch.start_from import Origin
 from petabatch.storage.point_rows import Layout
 from petabatch.variable import Coordinate, Stream
 from petabatch.waves.checkpoints import ON_DISK
-from petabatch.waves.compute import Making, Wave, layout_of, waves
+from petabatch.waves.compute import Making, Wave, layout_of, waves, with_room
 from petabatch.waves.experiment import Experiment, digest
 from petabatch.waves.finished import Points
 from petabatch.waves.queue import Parts
@@ -103,7 +112,20 @@ class Waves(Experiment):
     def layout(self) -> Layout:
         """What is kept of each point."""
         paths, batch = tuple(self.sweep.columns), self.network.run.batch
-        return layout_of(self.base, digest(self.network), paths, batch, self._alike, self.began)
+        found = layout_of(self.base, digest(self.network), paths, batch, self._alike, self.began)
+        return with_room(found, {name: self._most(name) for name in self.base.graph.synapses})
+
+    def _most(self, connection: str) -> int:
+        """Return how many synapses a slice of any point has at most."""
+        one, ends = self.base.graph.synapses[connection], self.base.graph.wirings[connection].synapses
+        assert ends is not None
+        values = synaptic_values(self.network, connection)
+        same = len(values) == 1 and not one.per_slice and len(first_of_seeds(self.network)) == 1
+        if same or not one.drawn or one.per == "network":
+            return one.count
+        dt = self.network.run.dt
+        tables = (with_values(self.network, own).connections[connection] for own in values)
+        return max(one.count, *(table.room(ends, dt)[0] for table in tables))
 
     def __str__(self) -> str:
         waves = "one wave" if self.whole else f"waves of {self.size(None):,}"

@@ -98,6 +98,18 @@ class WeightFile(Initial):
         found, name = self.stored()
         return _checked(_in_order(found, self.axes, name), name, shape, self.per_slice)
 
+    def synapses(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """Return the synapses of the connection of a run, None for others; raises InputError."""
+        if self.connection is None:
+            return None
+        path = os.path.join(self.path, "run.h5") if os.path.isdir(self.path) else self.path
+        with open_hdf5(path) as file:
+            names = [f"connections/{self.connection}/{name}" for name in ("starts", "targets")]
+            if not all(name in file and len(file[name]) for name in names):
+                return None
+            starts, targets = (values(dataset(file, name), f"{path}:{name}", -1) for name in names)
+            return starts, targets
+
     @property
     def _other(self) -> str:
         """Return what to do with a file of another kind, "" for those that are read."""

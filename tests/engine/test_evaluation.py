@@ -11,19 +11,23 @@ import numpy as np
 import pytest
 
 from petabatch import Simulator, in_memory, results
+from petabatch.connections import Identity, Sparse
 from petabatch.engine.driver import drive
 from petabatch.engine.engine import Engine
 from petabatch.engine.evaluation import Evaluation
 from petabatch.errors import ParamsError
+from petabatch.layers import Input, LeakyIntegrator, Rectified
 from petabatch.learning.revive import Revive
 from petabatch.network.build import build
 from petabatch.network.evaluation import held_out
 from petabatch.network.plan import schedule
 from petabatch.parallel import watchdog
 from petabatch.parallel.comm import Serial
-from petabatch.spec.network import Evaluate, Network
+from petabatch.probes import L1
+from petabatch.spec.network import Evaluate, Network, Run
 from petabatch.spec.schedule import Every
 from petabatch.spec.sweep import Sweep
+from petabatch.weights import Uniform
 from support.commands import Command, alone, contents
 from support.networks import GivenImages, images, lca_network
 
@@ -184,3 +188,29 @@ def test_an_evaluation_without_probes_is_an_error() -> None:
     network: Network = lca_network(images(2)).model_copy(update={"evaluate": held, "probes": {}})
     with pytest.raises(ParamsError, match="nothing is measured"):
         build(network)
+
+
+def test_what_is_under_way_over_delayed_synapses_does_not_reach_it() -> None:
+    joined = Sparse(
+        pre="seen",
+        post="post",
+        probability=0.5,
+        init=Uniform(low=0.5, high=1.0),
+        delays=2.0,
+        mode="non_shared",
+    )
+    net = Network(
+        run=Run(batch=2, steps=12, display=3),
+        layers={
+            "image": Input(shape=(2, 2, 3), source=GivenImages(data=1 + images(2, 4, (2, 2, 3)))),
+            "seen": Rectified(shape=(2, 2, 3)),
+            "post": LeakyIntegrator(shape=(2, 2, 3), tau=2.0),
+        },
+        connections={"see": Identity(pre="image", post="seen"), "c": joined},
+        probes={"sum": L1(layer="post", every=3)},
+        evaluate=Evaluate(source=GivenImages(data=1 + images(2, 1, (2, 2, 3), 9)), every=Every(3, "steps")),
+    )
+    found = in_memory.run(net)["probes/evaluate/sum_sum"][...]
+    assert len(found) == 4
+    assert found[0].all()
+    assert (found == found[0]).all()  # the weights never change

@@ -6,7 +6,7 @@ import math
 import warnings
 from collections.abc import Mapping, Sequence
 from itertools import islice
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -32,6 +32,7 @@ from petabatch.network.tiles import find_tiling
 from petabatch.parallel.comm import Serial
 from petabatch.probes import L1
 from petabatch.report.memory import needed
+from petabatch.spec.capabilities import Capabilities
 from petabatch.spec.network import Evaluate, LayerOutput, Network
 from petabatch.spec.parts import Connection, Layer, StepContext
 from petabatch.spec.schedule import DISPLAY, STEP, Every
@@ -66,7 +67,7 @@ class Mean(Layer):
 class MeanOfTiles(Layer):
     """The same, of tiles that sum up."""
 
-    local: ClassVar[bool] = True
+    capabilities = Capabilities(local=True)
     type: Literal["test_mean_of_tiles"] = "test_mean_of_tiles"
 
     def update(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -13,6 +13,7 @@ from petabatch.layers import LCA, BaseTimeScale, Linear
 from petabatch.network.build import build
 from petabatch.network.method import choose
 from petabatch.probes import Energy
+from petabatch.spec.capabilities import Capabilities, capabilities_of
 from petabatch.spec.compiled import CompiledRule
 from petabatch.spec.network import Network, Run
 from petabatch.spec.parts import Layer
@@ -106,7 +107,7 @@ class Renamed(LCA):
     """An LCA that says it is one."""
 
     type: Literal["renamed_lca"] = "renamed_lca"  # type: ignore[assignment]
-    graph_safe: ClassVar[bool] = True
+    capabilities = Capabilities(graph_safe=True)
 
     def compiled_rule(self) -> CompiledRule:
         """Return the LCA's."""
@@ -127,4 +128,4 @@ def test_a_subclass_does_not_inherit_the_compiled_rule_of_an_update_that_it_over
     np.testing.assert_allclose(
         found.states["layers/V1/V"], expected.states["layers/V1/V"], rtol=1e-4, atol=1e-5
     )
-    assert not Doubled.graph_safe
+    assert not capabilities_of(Doubled).graph_safe

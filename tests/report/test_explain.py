@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any, Literal
+
 import pytest
 
-from petabatch.layers import Constant, LeakyIntegrator
+from petabatch.layers import Constant, LeakyIntegrator, Neurons
 from petabatch.network.build import build
 from petabatch.network.plan import schedule
 from petabatch.report import explain
 from petabatch.spec.network import Network, Run
+from petabatch.spec.parts import Layer, StepContext
 from petabatch.spec.schedule import DISPLAY, NEVER, Every
 
 
@@ -42,3 +45,34 @@ def test_layers_that_skip_steps_are_named_in_aligned_columns(every: Every, offse
     heading, *rows = explain.summary(schedule(build(net))).splitlines()[:3]
     place = heading.index("shape")
     assert sorted(row[place:] for row in rows) == ["[1, 1, 2]", f"[1, 1, 2]{text}"]
+
+
+def test_choices_beside_the_method_are_named() -> None:
+    """Of the CPU; those of GPUs are in `tests/engine/gpu/test_unit_updates.py`."""
+
+    def said(**run: Any) -> str:
+        layers = {
+            "leaky": LeakyIntegrator(shape=(2, 2, 3)),
+            "noise": Interpreted(shape=(2, 2, 3)),
+            "cells": Neurons(shape=(2, 2, 3), equations="dv/dt = -v / 10"),
+        }
+        plan = schedule(build(Network(run=Run(steps=10, batch=2, **run), layers=layers)))
+        return " ".join(explain.explain(plan).split())
+
+    found = said()
+    assert "choices leaky the compiled rule" in found
+    assert "noise its `update` on arrays, because layers of type interpreted have no compiled rule" in found
+    assert "cells its row function, in the program" in found
+    assert "calls up to " in found
+    found = said(kernel="array")
+    assert "leaky its `update` on arrays noise" in found
+    assert "one slice in a call of a thread" in found
+
+
+class Interpreted(Layer):
+    """A layer without a compiled rule."""
+
+    type: Literal["interpreted"] = "interpreted"
+
+    def update(self, ctx: StepContext, state: Any, drive: Any, previous: Any, activity: Any) -> None:
+        activity[...] = 0

@@ -209,7 +209,8 @@ def test_commands_of_a_page_run_and_then_its_python(name: str, site: Path) -> No
 
 
 def _layer_of_the_page() -> str:
-    return to_run(REPOSITORY / "docs" / "extending.md", "python")[0].text
+    blocks = to_run(REPOSITORY / "docs" / "extending.md", "python")
+    return next(one.text for one in blocks if "class EscapeNoise" in one.text)
 
 
 def test_the_layer_of_the_page_on_extending_runs(site: Path) -> None:

@@ -36,11 +36,12 @@ from typing import Literal
 from mpi4py import MPI
 from petabatch.connections import Identity
 from petabatch.layers import LCA
+from petabatch.spec.parts import Capabilities
 
 
 class Picky(LCA):
     type: Literal["picky"] = "picky"
-    splittable = property(lambda self: True)
+    capabilities = Capabilities(splittable=True)
 
     def update(self, ctx, state, drive, previous, activity):
         super().update(ctx, state, drive, previous, activity)
@@ -58,11 +59,12 @@ from typing import Literal
 
 from mpi4py import MPI
 from petabatch.layers import LCA
+from petabatch.spec.parts import Capabilities
 
 
 class Late(LCA):
     type: Literal["late"] = "late"
-    splittable = property(lambda self: True)
+    capabilities = Capabilities(splittable=True)
 
     def update(self, ctx, state, drive, previous, activity):
         if 6 in ctx.slices and ctx.step > 5:

@@ -7,18 +7,15 @@ order nor timing changes what a layer reads, so no bit.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import replace
 
 from petabatch.engine.backend import Operation
 from petabatch.kernels.cuda.device import Device
-from petabatch.network.gpu_rows import translated
+from petabatch.network.gpu_steps import capture
 from petabatch.network.graph import Graph
-from petabatch.spec.parts import Layer, StepContext
+from petabatch.spec.parts import StepContext
 
-_LONGEST = 64
-"""Maximum period, in steps, of the ring buffers of histories and delays for which steps are captured."""
 _TOGETHER = 32
 """Most steps that one graph makes, about: the host takes longer to launch a graph than a GPU for a kernel."""
 
@@ -37,11 +34,9 @@ class CapturedSteps:
         self._levels = [_branches(graph, *both) for both in zip(graph.order, levels, strict=True)]
         widest = max(map(len, self._levels), default=1)
         self._streams = [device.stream() for _ in range(widest - 1)]
-        layers = graph.network.layers.values()
-        lengths = [*graph.depth.values(), *(one.longest + 1 for one in graph.synapses.values())]
-        self._cycle = math.lcm(*lengths) if alone and all(_alike(one, graph) for one in layers) else 0
-        self._captured = 0 < self._cycle <= _LONGEST
-        self._changing = [layer for layer in layers if not layer.steady]
+        found = capture(graph, alone)
+        self._cycle, self._captured = found.cycle, not found.reason
+        self._changing = [layer for layer in graph.network.layers.values() if not layer.steady]
         self._seen: set[Hashable] = set()
         self._graphs: dict[Hashable, Callable[[], None]] = {}
 
@@ -115,13 +110,3 @@ def _branches(
         branch |= dict.fromkeys(joined, joined)
     distinct = {id(one): one for one in branch.values()}.values()
     return [[made for name, made in zip(names, operations, strict=True) if name in one] for one in distinct]
-
-
-def _alike(layer: Layer, graph: Graph) -> bool:
-    """Return whether a layer's update is the same in each step, and no number comes from the host."""
-    if layer.border == "image" or layer.controller is not None:
-        return False
-    row = translated(layer, graph.network.run.precision)
-    if row is not None:
-        return not (row.draws or row.form.timed)
-    return layer.graph_safe and not layer.host_numbers

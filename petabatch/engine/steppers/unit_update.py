@@ -13,8 +13,8 @@ from petabatch.kernels.cuda.device import Device
 from petabatch.kernels.cuda.units.kernel import UnitKernel
 from petabatch.kernels.cuda.units.rows import row_body
 from petabatch.kernels.cuda.units.source import Body, Term
-from petabatch.kernels.cuda.units.traced import traced
-from petabatch.network.gpu_rows import row_of, translated
+from petabatch.kernels.cuda.units.traced import Untraced
+from petabatch.network.gpu_rows import row_of, traced_update, translated
 from petabatch.spec.parts import StepContext
 from petabatch.spec.rows import drawn_together
 from petabatch.variable import Array
@@ -134,22 +134,14 @@ def _by_trace(parts: Sequence[Part], length: int, dtype: str) -> Found | None:
     """Return what the `update` for arrays does with a unit; None where that is more than arithmetic."""
     bodies, constants = set(), []
     for one in parts:
-        layer, ctx, variables = one.layer, one.ctx, one.layer.variables()
-        plain = all(v.shape == layer.shape and v.dtype == "float" for v in variables)
-        if ctx is None or not plain or not layer.graph_safe or layer.host_numbers:
+        if one.ctx is None:
             return None
-
-        def update(xp: object, *arrays: object, part: Part = one, ctx: StepContext = ctx) -> None:
-            part.layer.update(replace(ctx, xp=xp), *arrays)  # type: ignore[arg-type]
-
         try:
-            body, numbers = traced(
-                update, [v.name for v in variables], layer.buffers, length == 1, _real(dtype)
-            )
-        except Exception:  # of any kind: then it is called on arrays, and raises what is its own
+            body, numbers = traced_update(one.layer, one.ctx, length == 1, dtype)
+        except Untraced:  # `check --explain` prints the reason
             return None
         bodies.add(body)
-        constants.append(np.tile(np.array(numbers, float), (len(ctx.slices), 1)))
+        constants.append(np.tile(np.array(numbers, float), (len(one.ctx.slices), 1)))
     if len(bodies) > 1:
         return None
     own = np.concatenate(constants)

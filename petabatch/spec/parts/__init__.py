@@ -5,8 +5,10 @@ It never holds simulation arrays: it declares them as `Variable`s, and the engin
 them in.
 """
 
+from petabatch.spec.capabilities import Capabilities as Capabilities
 from petabatch.spec.parts.connection import Connection as Connection
 from petabatch.spec.parts.connection import Operation as Operation
+from petabatch.spec.parts.connection import PatchOwner as PatchOwner
 from petabatch.spec.parts.connection import WeightOwner as WeightOwner
 from petabatch.spec.parts.connection import Wiring as Wiring
 from petabatch.spec.parts.layer import Controller as Controller

@@ -97,6 +97,11 @@ class Connection(Part):
         return None
 
     @property
+    def patch_owner(self) -> PatchOwner | None:
+        """This connection as one with patches of weights of its own, None where it has none."""
+        return None if self.owner is None else self.owner.as_patches
+
+    @property
     def borrows(self) -> str | None:
         """Name of the connection whose weights it uses, None where it uses none of another."""
         return None
@@ -144,7 +149,11 @@ class Connection(Part):
 
 
 class WeightOwner(Protocol):
-    """A connection with weights of its own; see `connections/conv.py`."""
+    """A connection with weights of its own, whether of patches or of single synapses.
+
+    They are the array `weights` of the connection. What can be done with any weights, such as recording them,
+    asks for no more than this.
+    """
 
     @property
     def pre(self) -> str:
@@ -159,12 +168,8 @@ class WeightOwner(Protocol):
         """The weight mode."""
 
     @property
-    def init(self) -> Initial:
-        """How the weights start."""
-
-    @property
-    def normalize(self) -> Normalize | None:
-        """What is done to them at the start and after each update."""
+    def init(self) -> Initial | None:
+        """How the weights start; None where they are given with the synapses."""
 
     @property
     def learn(self) -> Learning | None:
@@ -173,6 +178,22 @@ class WeightOwner(Protocol):
     @property
     def learns(self) -> bool:
         """Whether they are ever updated: there is a rule, and it does not say `never`."""
+
+    @property
+    def as_patches(self) -> PatchOwner | None:
+        """This as an owner of patches, None where the weights are those of single synapses."""
+
+
+class PatchOwner(WeightOwner, Protocol):
+    """A connection with patches of weights of its own; see `connections/conv.py`."""
+
+    @property
+    def init(self) -> Initial:
+        """How the weights start."""
+
+    @property
+    def normalize(self) -> Normalize | None:
+        """What is done to them at the start and after each update."""
 
     @property
     def decorrelate(self) -> float:

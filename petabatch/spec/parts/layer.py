@@ -12,6 +12,7 @@ from pydantic_core import PydanticCustomError
 
 from petabatch.clock import fires
 from petabatch.kernels.rows import Draw
+from petabatch.spec.capabilities import Capabilities, capabilities_of, check_declared
 from petabatch.spec.compiled import CompiledRule, NotSuitable
 from petabatch.spec.model import LARGEST, Count, Finite, Index, Offset, OneOf, Part
 from petabatch.spec.parts.source import ImageLayer
@@ -75,9 +76,6 @@ class Layer(Part):
         "host_numbers",
         "compiled_rule",
         "row",
-        "graph_safe",
-        "splittable",
-        "local",
         "linear_gain",
         "stability",
         "penalty",
@@ -93,17 +91,8 @@ class Layer(Part):
     later: ClassVar[bool] = False
     """Its activity is delivered in the next step at the earliest, so that its connections close no cycle."""
 
-    graph_safe: ClassVar[bool] = False
-    """`update` launches the same kernels on the same arrays in each step, so that steps can be captured and
-    replayed as CUDA graphs."""
-
-    local: ClassVar[bool] = False
-    """A unit depends on its own input and state alone, so that each rank can have some rows of the layer; and
-    on sums over all units, and random numbers for each of these, that `update` makes with
-    `StepContext.tile`."""
-
-    splittable: ClassVar[bool] = False
-    """A unit depends on no other of its layer, of which each rank of `[parallel] features` has a part."""
+    capabilities: ClassVar[Capabilities] = Capabilities()
+    """What can be done with layers of exactly this class; others declare their own."""
 
     diverges: ClassVar[str] = (
         "the step size may be too large for these weights: lower run.dt or raise tau (`petabatch check` "
@@ -148,6 +137,21 @@ class Layer(Part):
     reset_to: str | None = None
     """Layer whose membrane potential (or activity, if it has none) the potential is reset to. The other
     variables are then not reset (PetaVision's resetStateOnTrigger)."""
+
+    @property
+    def graph_safe(self) -> bool:
+        """Whether steps can be replayed; see `Capabilities`."""
+        return capabilities_of(type(self)).graph_safe
+
+    @property
+    def local(self) -> bool:
+        """Whether each rank can have some rows; see `Capabilities`."""
+        return capabilities_of(type(self)).local
+
+    @property
+    def splittable(self) -> bool:
+        """Whether each rank can have some features; see `Capabilities`."""
+        return capabilities_of(type(self)).splittable
 
     @property
     def buffers(self) -> int:
@@ -292,8 +296,9 @@ class Layer(Part):
 
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
-        """Refuse a type of layers without an update."""
+        """Refuse a type of layers without an update, or with capabilities that are not declared."""
         super().__pydantic_init_subclass__(**kwargs)
+        check_declared(cls)
         named = isinstance(cls.model_fields["type"].default, str)
         by_row = any(base.__dict__.get("row") for base in cls.__mro__)
         if named and cls.update is Layer.update and not by_row:

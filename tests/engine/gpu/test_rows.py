@@ -16,6 +16,7 @@ from petabatch.kernels.cuda.units.rows import row_body
 from petabatch.kernels.cuda.units.values import Untranslated
 from petabatch.layers import Neurons, Poisson
 from petabatch.network.build import build
+from petabatch.network.gpu_steps import capture
 from petabatch.network.plan import schedule
 from petabatch.spec.network import Network, Output, Run
 from petabatch.spec.over_time import OverTime
@@ -163,10 +164,14 @@ def test_poisson_processes_are_those_of_the_cpu(rate: float | str) -> None:
 
 
 def test_steps_of_row_functions_are_replayed_unless_numbers_come_from_the_host() -> None:
-    from petabatch.engine.gpu.graphs import _alike
-
     graphs = [build(on_gpu(network(kind(shape=SHAPE)))) for kind in (Involved, ByRowAlone, Whole)]
-    assert [_alike(graph.network.layers["L"], graph) for graph in graphs] == [True, False, False]
+    found = [capture(graph) for graph in graphs]
+    assert [one.cycle > 0 for one in found] == [True, False, False]
+    assert [str(one).partition(", because ")[2] for one in found[1:]] == [
+        "L draws random numbers, which come from the host",
+        "L has an `update` that is not `graph_safe`: type whole",
+    ]
+    assert capture(graphs[0], alone=False).reason == "ranks exchange sums within each step"
 
 
 def test_a_row_that_is_neither_translated_nor_has_an_array_form_is_refused_with_its_line() -> None:

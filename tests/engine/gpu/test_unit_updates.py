@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 import pytest
 
 from petabatch.connections import Conv, Identity, Transpose
+from petabatch.engine.steppers import layers as stepper
+from petabatch.engine.steppers import unit_update
 from petabatch.layers import LCA, Input, LeakyIntegrator, Linear
+from petabatch.network.build import build
+from petabatch.network.gpu_rows import way_of
+from petabatch.network.plan import schedule
+from petabatch.report.explain import explain
+from petabatch.spec.capabilities import Capabilities
 from petabatch.spec.network import Network, Run
 from petabatch.spec.parts import Layer, StepContext
 from petabatch.spec.schedule import Every
 from petabatch.variable import LAYER_DIMS, Array, Variable
 from petabatch.weights import Gaussian
 from support.gpu_emulation import EmulatedGpu
-from support.gpu_runs import assert_agree
+from support.gpu_runs import assert_agree, on_gpu
 from support.networks import GivenImages, images
 
 SHAPE, CODE = (8, 8, 2), (4, 4, 5)
@@ -85,7 +92,7 @@ def test_slices_that_differ_in_more_than_numbers_are_updated_apart(called: set[s
 class Summed(Layer):
     """A layer whose units depend on each other."""
 
-    graph_safe: ClassVar[bool] = True
+    capabilities = Capabilities(graph_safe=True)
     type: Literal["summed"] = "summed"
 
     def variables(self) -> Sequence[Variable]:
@@ -106,3 +113,67 @@ class Summed(Layer):
 def test_an_update_that_is_more_than_arithmetic_is_called_on_arrays(called: set[str]) -> None:
     assert_agree(network(Summed(shape=CODE)), EmulatedGpu(), 2e-5)
     assert not called
+
+
+class Odd(LeakyIntegrator):
+    """Raises an error of its own where it is given symbols."""
+
+    type: Literal["odd"] = "odd"  # type: ignore[assignment]
+    capabilities = Capabilities(graph_safe=True)
+
+    def update(self, ctx: StepContext, *arrays: Any) -> None:
+        if not isinstance(arrays[-1], np.ndarray):
+            raise KeyError("no symbols, please\nreally")
+        LeakyIntegrator.update(self, ctx, *arrays)
+
+
+class Sorted(LeakyIntegrator):
+    """Looks at more than one unit."""
+
+    type: Literal["sorted"] = "sorted"  # type: ignore[assignment]
+    capabilities = Capabilities(graph_safe=True)
+
+    def update(self, ctx: StepContext, state: Any, drive: Any, previous: Any, activity: Any) -> None:
+        activity[...] = ctx.xp.sort(drive[0], axis=-1)
+
+
+class Plain(LeakyIntegrator):
+    """Does not say what it can."""
+
+    type: Literal["plainly"] = "plainly"  # type: ignore[assignment]
+    update = LeakyIntegrator.update
+
+
+REASONS = {
+    Odd: "it raises KeyError: 'no symbols, please",
+    Sorted: "it does something else than arithmetic on units",
+    Plain: "layers of type plainly are not `graph_safe`",
+}
+
+
+@pytest.mark.parametrize("kind", REASONS)
+def test_check_says_why_an_update_is_called_on_arrays(kind: type[Layer]) -> None:
+    wanted = on_gpu(network(kind(shape=CODE, tau=3.0)))
+    text = " ".join(explain(schedule(build(wanted))).split())
+    assert "code a kernel of what its `update` does" in text
+    assert "middle its `update` on arrays, because " in text
+    assert REASONS[kind] in text
+    assert ("steps launched one by one, because middle" in text) == (kind is Plain)
+
+
+def test_what_is_printed_is_what_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = {}
+
+    def watched(device: Any, parts: Any, signals: Any, name: str) -> Any:
+        found = made[name] = unit_update.unit_update(device, parts, signals, name)
+        return found
+
+    monkeypatch.setattr(stepper, "unit_update", watched)
+    for kind in (LeakyIntegrator, *REASONS):
+        wanted = network(kind(shape=CODE, tau=3.0))
+        assert_agree(wanted, EmulatedGpu(), 2e-5)
+        graph = build(on_gpu(wanted))
+        moving = [name for name in graph.network.layers if name != "image"]
+        assert {name: made[name] is None for name in moving} == {
+            name: way_of(graph, name).by == "arrays" for name in moving
+        }
