@@ -33,7 +33,7 @@ ADDITIONS = {
         connections.error_to_masked = { type = "identity", pre = "error", post = "masked" }
         connections.seen_to_masked = { type = "identity", pre = "seen", post = "masked", channel = "mask" }
         connections.error_to_V1.pre = "masked\"""",
-    "delay": "connections.recon_to_error.delay = 1",
+    "delay": "connections.recon_to_error.delay_steps = 1",
 }
 """What is added, as lines of `--set`."""
 

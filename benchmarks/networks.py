@@ -84,7 +84,7 @@ def variants() -> dict[str, Network]:
         "with a pooled readout": variant(*readout),
         "V1 reset at each image": variant({"V1": other(V1, reset=Every(1, "displays"))}, {}),
         "masked error": variant(*masked),
-        "drive delayed by 3": variant({}, {"drive": other(drive, delay=3)}),
+        "drive delayed by 3": variant({}, {"drive": other(drive, delay_steps=3)}),
         "V1 with mirror border": variant({"V1": other(V1, border="mirror")}, {}),
         "two eyes": variant(*second_eye),
         "shared, dense": variant({}, shared, kernel="dense"),

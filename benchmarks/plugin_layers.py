@@ -171,9 +171,7 @@ def alone(layer: Layer, strength: float) -> Network:
 
 def recurrent(kind: Any) -> Network:
     """Return neurons that excite and inhibit each other."""
-    synapses = Conv(
-        pre="neurons", post="neurons", patch=(1, 1), init=Gaussian(deviation=STRENGTH), feedback=True
-    )
+    synapses = Conv(pre="neurons", post="neurons", patch=(1, 1), init=Gaussian(std=STRENGTH), feedback=True)
     run = Run(batch=SLICES, steps=NETWORK_STEPS, display=NETWORK_STEPS)
     layers = {"neurons": kind(shape=(1, 1, NEURONS), noise=NOISE)}
     return Network(run=run, layers=layers, connections={"synapses": synapses})

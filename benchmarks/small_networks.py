@@ -41,9 +41,9 @@ STEPS = {256: 4000, 1024: 400}
 BRANCH_STEPS = 1000
 
 
-def noise(ny: int, nx: int, nf: int, deviation: float = 0.1, slices: int = SLICES) -> ImageArray:
+def noise(ny: int, nx: int, nf: int, std: float = 0.1, slices: int = SLICES) -> ImageArray:
     """Return an image of noise for each slice."""
-    return ImageArray(data=np.random.default_rng(1).normal(0, deviation, (slices, ny, nx, nf)).astype("f4"))
+    return ImageArray(data=np.random.default_rng(1).normal(0, std, (slices, ny, nx, nf)).astype("f4"))
 
 
 def recurrent(units: int, recorded: bool = False, slices: int = SLICES) -> Network:
@@ -57,7 +57,7 @@ def recurrent(units: int, recorded: bool = False, slices: int = SLICES) -> Netwo
     connections: dict[str, Connection] = {
         "input": Identity(pre="I", post="x"),
         "fire": Identity(pre="x", post="rate", feedback=True),
-        "W": Conv(pre="rate", post="x", patch=(1, 1), init=Gaussian(deviation=0.1 / units**0.5)),
+        "W": Conv(pre="rate", post="x", patch=(1, 1), init=Gaussian(std=0.1 / units**0.5)),
     }
     output = Output(layers={"x": LayerOutput(every=STEP)}) if recorded else Output()
     steps = STEPS[units]
@@ -91,9 +91,7 @@ def branches(count: int) -> Network:
         connections |= {
             f"see{n}": Identity(pre=f"image{n}", post=f"error{n}"),
             f"explain{n}": Identity(pre=f"recon{n}", post=f"error{n}", channel="inh", feedback=True),
-            f"dictionary{n}": Conv(
-                pre=f"code{n}", post=f"recon{n}", patch=(8, 8), init=Gaussian(deviation=0.05)
-            ),
+            f"dictionary{n}": Conv(pre=f"code{n}", post=f"recon{n}", patch=(8, 8), init=Gaussian(std=0.05)),
             f"drive{n}": Transpose(pre=f"error{n}", post=f"code{n}", of=f"dictionary{n}"),
             f"read{n}": Identity(pre=f"code{n}", post=f"read{n}"),
         }

@@ -79,7 +79,7 @@ class NumPy:
             a, b = first[connection.pre], first[connection.post]
             weights[a : a + pre, b : b + post] += block
         self.weights = weights if product == "matrix" else sparse.csr_array(weights)
-        deviations = np.array([layers[f"to_{name}"].deviation for name in names], np.float32)
+        deviations = np.array([layers[f"to_{name}"].std for name in names], np.float32)
         self.noise = np.repeat(deviations, sizes)
         exc, inh = (engine.state.arrays[f"layers/{name}/r"][0].ravel() for name in names)
         kinds = {

@@ -45,8 +45,8 @@ def spiking(short: bool, file: Path, side: int) -> Network:
     size = int(np.prod(units))
     strong = Uniform(low=0.0, high=0.05)
     connections = {
-        "onto": Conv(pre="V1", post="cells", patch=(4, 4), target="i", init=Gaussian(deviation=0.1)),
-        "among": Sparse(pre="cells", post="cells", target="i", number=20 * size, delay=1, init=strong),
+        "onto": Conv(pre="V1", post="cells", patch=(4, 4), target="i", init=Gaussian(std=0.1)),
+        "among": Sparse(pre="cells", post="cells", target="i", number=20 * size, delay_steps=1, init=strong),
     }
     layers = {**found.layers, "cells": cells}
     return found.model_copy(update={"layers": layers, "connections": {**found.connections, **connections}})

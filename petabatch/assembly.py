@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from petabatch.engine.assembly import Assembly
 from petabatch.engine.engine import Engine
@@ -15,6 +17,7 @@ from petabatch.equations.step import Step
 from petabatch.equations.stored import NotAStep, step_of
 from petabatch.errors import DamagedError, StorageError
 from petabatch.kernels.cpu.target import LEVELS, target
+from petabatch.logs import log
 from petabatch.parallel.comm import Comm
 from petabatch.parallel.consistency import assert_same_environment, fingerprint
 from petabatch.parallel.cores import lane_threads
@@ -23,13 +26,14 @@ from petabatch.spec.compiled import NotSuitable
 from petabatch.spec.load import Loaded, resolved
 from petabatch.spec.memory import held
 from petabatch.spec.network import Network
-from petabatch.start_from import Place, initialise_from
+from petabatch.start_from import Place, from_kept_origin, initialise_from
 from petabatch.storage import FORMAT
 from petabatch.storage.claim import Claim
 from petabatch.storage.directory import RunDirectory
-from petabatch.storage.files import POINTS, STORE
+from petabatch.storage.files import OUTPUTS, POINTS
+from petabatch.storage.format import format_of
 from petabatch.storage.inputs import Fingerprint, compare_plugins, table
-from petabatch.storage.provenance import PROCESSOR, blas_libraries, compiler, library_versions
+from petabatch.storage.provenance import PROCESSOR, blas_libraries, compiler, library_versions, other_software
 from petabatch.storage.seal import read_json
 from petabatch.version import __version__
 
@@ -58,6 +62,17 @@ def portable(network: Network) -> bool:
     return True
 
 
+def tell_of_other_software(
+    before: Iterable[Mapping[str, Any]], now: Mapping[str, Any], network: Network, what: str
+) -> None:
+    """Warn where `what` was recorded was made with other versions than those `now`, which may change bits."""
+    same = portable(network)
+    if found := next(filter(None, (other_software(one, now, same) for one in before)), None):
+        log.warning(
+            "software versions have changed, so %s may differ by rounding: %s", what, "; ".join(found)
+        )
+
+
 def reloaded(directory: RunDirectory, changed_input: bool, objects: Sequence[object]) -> Loaded:
     """Return the network of an existing run from `params.json`, which was resolved when the run started.
 
@@ -69,13 +84,9 @@ def reloaded(directory: RunDirectory, changed_input: bool, objects: Sequence[obj
     except (OSError, ValueError, KeyError) as error:
         raise StorageError(f"{directory.resolved}: this file is damaged: {error}") from error
     compare_plugins(directory, plugins, changed_input)
-    return Loaded.from_json(
-        json.dumps(params),
-        str(directory.resolved),
-        directory.data,
-        objects,
-        _stored_steps(directory.equations),
-    )
+    derived = _stored_steps(directory.equations)
+    loaded = Loaded.from_json(json.dumps(params), str(directory.resolved), directory.data, objects, derived)
+    return from_kept_origin(directory, loaded)
 
 
 def _stored_steps(path: Path) -> Mapping[Texts, Step]:
@@ -92,6 +103,11 @@ def _derived(network: Network) -> dict[str, object]:
     """Return what was derived of the equations of layers, for people to read and for resuming."""
     found = {name: dict(layer.derived) for name, layer in network.layers.items() if layer.derived}
     return {"petabatch_format": FORMAT, "layers": found} if found else {}
+
+
+def require_format(network: Network) -> None:
+    """Raise ResourceError unless the packages are installed that `output.format` needs."""
+    format_of(OUTPUTS[network.output.format]).require()
 
 
 def new_directory(
@@ -113,7 +129,7 @@ def new_directory(
         claim,
         (
             *[POINTS] * (loaded.network.sweep is not None or loaded.network.run.pool),
-            *[STORE] * (loaded.network.output.format == "zarr"),
+            *OUTPUTS[loaded.network.output.format].folders,
         ),
         _derived(loaded.network),
     )
@@ -129,18 +145,21 @@ def assembled(loaded: Loaded, comm: Comm, threads: int | None) -> tuple[Loaded, 
     return replace(loaded, network=assembly.network), assembly
 
 
-def open_engine(loaded: Loaded, assembly: Assembly) -> Engine:
-    """Return the engine of this rank, if there is memory for it; collective."""
+@contextmanager
+def opened(loaded: Loaded, assembly: Assembly) -> Iterator[tuple[Engine, Evaluation | None]]:
+    """Open the engine of this rank, if there is memory for it, and the held-out images, if there are any.
+
+    Collective. Both are closed at the end of the block.
+    """
     threads = lane_threads(loaded.network.run, assembly.threads)
-    with loaded.placing():
-        refuse_shortage(assembly.features.plan, assembly.comm, len(assembly.slices), threads)
-        return assembly.engine()
-
-
-def open_evaluation(engine: Engine, loaded: Loaded) -> Evaluation | None:
-    """Open the held-out images, if there are any; collective."""
-    with loaded.placing():
-        return None if loaded.network.evaluate is None else Evaluation(engine)
+    with ExitStack() as stack:
+        with loaded.placing():
+            refuse_shortage(assembly.features.plan, assembly.comm, len(assembly.slices), threads)
+            engine = stack.enter_context(closing(assembly.engine()))
+            evaluation = None
+            if loaded.network.evaluate is not None:
+                evaluation = stack.enter_context(closing(Evaluation(engine)))
+        yield engine, evaluation
 
 
 def initialise(engine: Engine, loaded: Loaded, place: Place | None = None) -> None:

@@ -111,10 +111,12 @@ MISSING = Described("")
 
 
 class ArgumentError(InputError, ValueError):
-    """An argument of a Python function that it cannot use."""
+    """An argument of a Python function, or an option of a command, that it cannot use."""
 
     def __init__(self, name: str, message: str, found: object, expected: str = "", hint: str = "") -> None:
         self.name, self.problem = name, Problem("", message, shortened(repr(found)), expected, hint)
+        if name.startswith("--"):
+            self.exit_code = 2  # as of what typer refuses
         super().__init__(self.problem.render(name))
 
 

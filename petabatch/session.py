@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 
 import numpy as np
 
+from petabatch.assembly import tell_of_other_software
 from petabatch.clock import fires
 from petabatch.convergence import Convergence
 from petabatch.engine.driver import At, Hook, always, drive
@@ -67,12 +68,22 @@ class RunSession:
         self._rank_times: list[dict[str, float]] = []
         """The times of all ranks up to the last flush, on rank 0."""
 
+    def go_back(self) -> None:
+        """Make the directory that of a run which has reached the step of the engine; collective."""
+        if self.comm.rank == 0:
+            self.directory.clean()
+            before = recorded_provenance(self.directory)
+            recorded = () if before is None else (before,)
+            tell_of_other_software(recorded, self.provenance, self.loaded.network, "results")
+            self.index("running", until=self.engine.step)
+            self.sink.drop_after(self.engine.step)
+        self.comm.barrier()
+
     def run(self, quiet: bool, flag: StopFlag) -> None:
         """Run to the end; raise StoppedEarly, with a checkpoint written, on a signal or a time limit."""
         engine, network = self.engine, self.loaded.network
         first, self._stop = engine.step, Stop(network.run, flag, self._spent.began)
         with (
-            closing(self),
             Watch(self.comm, seconds(network.run.stuck_after)) as watch,  # before anything is compiled
             Progress(
                 first,
@@ -99,12 +110,6 @@ class RunSession:
             self._convergence.report(self.comm)
             self.comm.barrier()  # the index is complete before any rank opens it
         log.info("done: %s (%s)", self.directory.run_file, progress.summary(engine.step))  # below the bar
-
-    def close(self) -> None:
-        """Close the input files."""
-        self.engine.close()
-        if self.evaluation is not None:
-            self.evaluation.close()
 
     def checkpoint(self) -> None:
         """Save the whole state at the current step; collective.

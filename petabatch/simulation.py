@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -16,16 +16,13 @@ from petabatch.assembly import (
     assert_same_software,
     initialise,
     new_directory,
-    open_engine,
-    open_evaluation,
-    portable,
+    opened,
     reloaded,
 )
 from petabatch.engine.engine import Engine
-from petabatch.engine.evaluation import Evaluation
 from petabatch.engine.gpu.choose import require
 from petabatch.engine.images import log_notes
-from petabatch.engine.stopping import ANSWERS
+from petabatch.engine.stopping import heeding
 from petabatch.errors import (
     AlreadyDone,
     ArgumentError,
@@ -34,7 +31,7 @@ from petabatch.errors import (
     PetabatchError,
     Problem,
 )
-from petabatch.logs import log, shown, to_file
+from petabatch.logs import shown, to_file
 from petabatch.network.advice import log_advice
 from petabatch.parallel.comm import Comm
 from petabatch.parallel.failure import shared_errors
@@ -47,17 +44,13 @@ from petabatch.results import open as open_results
 from petabatch.session import RunSession
 from petabatch.spec.load import Loaded
 from petabatch.spec.network import Network
-from petabatch.stop_signals import watch
 from petabatch.storage.checkpoint import load_checkpoint
 from petabatch.storage.claim import Claim
-from petabatch.storage.description import recorded_provenance
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.inputs import compare, of_hosts
-from petabatch.storage.provenance import other_software
 from petabatch.storage.recovery import resume_point
 from petabatch.storage.shared import assert_shared
-from petabatch.storage.zarr3.chunks import require_zarr
-from petabatch.waves.choose import experiment
+from petabatch.waves.run import planned
 from petabatch.waves.run import resume as resume_waves
 from petabatch.waves.run import run as run_waves
 
@@ -202,7 +195,7 @@ def resume(
     with shown(quiet):
         comm = connected(mpi)
         directory: RunDirectory = comm.broadcast(RunDirectory.open(Path(path)) if comm.rank == 0 else None)
-        with Claim(comm.rank) as claim:
+        with Claim(comm.rank) as claim, ExitStack() as stack:
             if comm.rank == 0:
                 claim.take(directory.path)
             assert_shared(comm, directory.path)
@@ -216,8 +209,7 @@ def resume(
                     with _refusing():
                         loaded = reloaded(directory, changed_input, objects)
                         loaded = loaded.with_parts(features=features, rows=rows).on(device)
-                        if directory.in_zarr:
-                            require_zarr()
+                        directory.format.require()
                     assert_same_software(comm, loaded)
                     if directory.in_waves:
                         with _inputs_in_place():
@@ -228,12 +220,18 @@ def resume(
                         raise ArgumentError("retry_failed", "this run has no points", str(path), expected)
                     with _refusing(), _inputs_in_place():
                         loaded, assembly = assembled(loaded, comm, threads)
-                        engine = open_engine(loaded, assembly)
-                        evaluation = open_evaluation(engine, loaded)
+                        engine, evaluation = stack.enter_context(opened(loaded, assembly))
                 files = of_hosts(comm, loaded.network)
                 if comm.rank == 0:
                     compare(directory, files, changed_input)
-                return _resume(directory, loaded, engine, evaluation, comm, claim, quiet)
+                head = _resume(directory, loaded, engine, comm)
+                flag = stack.enter_context(heeding("run", comm, quiet))
+                session = RunSession(directory, loaded, engine, comm, claim, evaluation)
+                session.go_back()
+                if head is None:
+                    session.checkpoint()
+                session.run(quiet, flag)
+        return open_results(directory.path)
 
 
 def _run(
@@ -245,24 +243,18 @@ def _run(
     quiet: bool,
     extend: bool,
 ) -> Results:
-    comm = connected(mpi)
-    with shared_errors(comm):
-        loaded = read()
-        if loaded.network.output.format == "zarr":
-            require_zarr()
-        assert_same_software(comm, loaded)
-        plan = experiment(loaded, comm, threads, asked=extend)
+    comm, loaded, plan = planned(read, threads, mpi, asked=extend)
     if plan is not None:
         run_waves(plan, comm, out, force=force, extend=extend, threads=threads, quiet=quiet)
         return open_results(out)
-    with shared_errors(comm):
-        loaded, assembly = assembled(loaded, comm, threads)
-        engine = open_engine(loaded, assembly)
-        evaluation = open_evaluation(engine, loaded)
-        initialise(engine, loaded)
-        assert_shared(comm, out.absolute().parent)
-        files = of_hosts(comm, loaded.network)
-    with Claim(comm.rank) as claim, watch(ANSWERS["run"] if comm.rank == 0 and not quiet else "") as flag:
+    with Claim(comm.rank) as claim, ExitStack() as stack:
+        with shared_errors(comm):
+            loaded, assembly = assembled(loaded, comm, threads)
+            engine, evaluation = stack.enter_context(opened(loaded, assembly))
+            initialise(engine, loaded)
+            assert_shared(comm, out.absolute().parent)
+            files = of_hosts(comm, loaded.network)
+        flag = stack.enter_context(heeding("run", comm, quiet))
         comm.barrier()  # all ranks heed signals before there is a run directory
         made = new_directory(loaded, out, force, files, claim) if comm.rank == 0 else None
         directory: RunDirectory = comm.broadcast(made)
@@ -276,19 +268,15 @@ def _run(
             session = RunSession(directory, loaded, engine, comm, claim, evaluation)
             session.checkpoint()
             session.run(quiet, flag)
-        return open_results(directory.path)
+    return open_results(directory.path)
 
 
-def _resume(
-    directory: RunDirectory,
-    loaded: Loaded,
-    engine: Engine,
-    evaluation: Evaluation | None,
-    comm: Comm,
-    claim: Claim,
-    quiet: bool,
-) -> Results:
-    head = comm.broadcast(resume_point(directory) if comm.rank == 0 else None)
+def _resume(directory: RunDirectory, loaded: Loaded, engine: Engine, comm: Comm) -> Path | None:
+    """Set the state of a run to that of its latest checkpoint, and return that, or to that at its start.
+
+    Raises AlreadyDone.
+    """
+    head: Path | None = comm.broadcast(resume_point(directory) if comm.rank == 0 else None)
     if head is None:
         initialise(engine, loaded)
     else:
@@ -301,23 +289,7 @@ def _resume(
         done = f"this run is already done: it has reached step {engine.step}"
         problem = Problem("", done, hint=hint)
         raise AlreadyDone(problem.render(str(directory.path)))
-    with watch(ANSWERS["run"] if comm.rank == 0 and not quiet else "") as flag:
-        session = RunSession(directory, loaded, engine, comm, claim, evaluation)
-        if comm.rank == 0:
-            directory.clean()
-            before = recorded_provenance(directory)
-            same = portable(loaded.network)
-            if before is not None and (found := other_software(before, session.provenance, same)):
-                log.warning(
-                    "software versions have changed, so results may differ by rounding: %s", "; ".join(found)
-                )
-            session.index("running", until=engine.step)
-            session.sink.drop_after(engine.step)
-        comm.barrier()
-        if head is None:
-            session.checkpoint()
-        session.run(quiet, flag)
-        return open_results(directory.path)
+    return head
 
 
 @contextmanager

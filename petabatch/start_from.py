@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,14 +23,18 @@ from petabatch.errors import (
 from petabatch.logs import log
 from petabatch.network import last_finite, lazy_codes
 from petabatch.network.until import GAP, STEPS
+from petabatch.spec.load import Loaded
 from petabatch.spec.network import Run
+from petabatch.storage.atomic import new_file
 from petabatch.storage.checkpoint import (
     checkpoint_batch,
     checkpoint_step,
     latest_checkpoint,
     load_checkpoint,
+    parts_of,
 )
 from petabatch.storage.directory import RunDirectory
+from petabatch.storage.files import CHECKPOINTS, ORIGIN
 
 if TYPE_CHECKING:
     from petabatch.engine.engine import Engine
@@ -118,6 +123,31 @@ def initialise_from(engine: Engine, place: Place | None = None) -> None:
     engine.resume(origin.step, engine.state.saved())
 
 
+def keep_origin(directory: RunDirectory, loaded: Loaded) -> None:
+    """Copy the checkpoint that the points of a sweep start from: its run may go on and remove it.
+
+    Raises StorageError.
+    """
+    if loaded.network.run.start_from is None:
+        return
+    head = Path(loaded.network.run.start_from)
+    folder = directory.path / ORIGIN / CHECKPOINTS
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in (*(part.name for part in parts_of(head)), head.name):
+        with (head.parent / name).open("rb") as source, new_file(folder / name) as copy:
+            shutil.copyfileobj(source, copy)
+
+
+def from_kept_origin(directory: RunDirectory, loaded: Loaded) -> Loaded:
+    """Return the network of a directory, which starts from the copy of a checkpoint that is kept in it."""
+    network = loaded.network
+    kept = directory.path / ORIGIN / CHECKPOINTS / Path(network.run.start_from or "").name
+    if not kept.is_file():
+        return loaded
+    run = network.run.model_copy(update={"start_from": str(kept)})
+    return replace(loaded, network=network.model_copy(update={"run": run}))
+
+
 def checkpoint_of(origin: Path) -> Path:
     """Return the checkpoint that `origin` names; raises InputFileError when there is none."""
     if not origin.exists():
@@ -143,7 +173,10 @@ def checkpoint_of(origin: Path) -> Path:
                 f'init = {{ type = "file", path = "{origin}", connection = NAME }}'
             )
             if directory.in_waves:
-                hint = "a sweep ends with one if all its points are made together, in one wave on each rank"
+                hint = (
+                    "a sweep ends with one if all its points are made together, in one wave on each rank, "
+                    "and none are added by --extend"
+                )
             raise StorageError(f"{origin}: no complete checkpoint to start from\n    hint:     {hint}")
     return head
 

@@ -160,3 +160,8 @@ class Coordinate:
     key: str = ""
     """Key path of the value, such as `layers.V1.threshold`; empty for numbers of slices and points."""
     description: str = ""
+
+    @property
+    def dtype(self) -> str:
+        """The type of the values, also where there are none yet."""
+        return "int64" if self.key in ("", "run.seed") else "float64"

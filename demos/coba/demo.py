@@ -37,7 +37,7 @@ run = petabatch.run(params, "runs/demos/coba", force=True)
 for name in ("exc", "inh"):
     spikes = [run.spikes(name, slice=number) for number in range(run.batch)]
     rates = ", ".join(f"{1000 * each.rates.mean():.1f}" for each in spikes)
-    print(f"{name}: {rates} spikes a second, CV {np.nanmean(spikes[0].variation()):.2f}")
+    print(f"{name}: {rates} spikes a second, CV {np.nanmean(spikes[0].cv()):.2f}")
 plt.style.use(plotting.STYLE)
 figure = plotting.raster(run, unit="ms")
 figure.savefig("runs/demos/coba.png")

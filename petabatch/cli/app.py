@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -10,7 +11,7 @@ from typing import Annotated, Any, TextIO
 import typer
 from typer.core import TyperGroup
 
-from petabatch.errors import printable
+from petabatch.errors import did_you_mean, printable
 from petabatch.streams import write_error
 from petabatch.version import __version__
 
@@ -75,6 +76,8 @@ def _hint(error: Any) -> str:
             return ""
         error.possibilities = ()  # options that look alike
         return f"a key of the params file is set by -s run.{key}=VALUE"
+    if wrong := re.search(r"'(.*)' is not one of (.*)", error.message):
+        return did_you_mean(wrong[1], re.findall(r"'(.*?)'", wrong[2]))
     if error.message.startswith("No such command") and "Did you mean" not in error.message:
         names = [one.name or getattr(one.callback, "__name__", "") for one in app.registered_commands]
         return f"the commands are {', '.join(names)}"

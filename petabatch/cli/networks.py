@@ -12,7 +12,7 @@ import typer
 
 from petabatch.cli.app import app, echo
 from petabatch.cli.options import AllowCode, File, Set, Sweep
-from petabatch.errors import ArgumentError, ParamsError
+from petabatch.errors import ArgumentError, ParamsError, ResourceError
 from petabatch.importing import importing
 from petabatch.logs import console
 
@@ -40,12 +40,14 @@ def check(
         from petabatch.report.memory import shortage
         from petabatch.report.stability import step_limits
         from petabatch.spec.override import swept
+        from petabatch.storage.files import OUTPUTS
+        from petabatch.storage.format import format_of
 
     loaded = _described(file, [*(overrides or ()), *swept(sweep or ())], allow_code)
     notes, arrays, found = list[str](), {}, None
     if loaded.network.sweep is not None or loaded.network.run.pool:
         with importing():  # of what writes files
-            from petabatch.waves.choose import experiment
+            from petabatch.waves.run import experiment
         found = experiment(loaded)
     if found is None:
         plan = params.plan(loaded)
@@ -62,6 +64,11 @@ def check(
 
         if (reason := missing()) is not None:
             notes += field("note", f"no GPU is found, and `run` refuses it here: {reason}")
+    try:
+        format_of(OUTPUTS[loaded.network.output.format]).require()
+    except ResourceError as error:
+        reason, _, hint = str(error).partition("\n    hint:     ")
+        notes += field("note", f"{reason}; `run` refuses it here: {hint}")
     if shortage(plan, 1, 1) is None:
         state, images = params.first_state(loaded, plan)
         arrays = dict(state.arrays)

@@ -54,7 +54,7 @@ def run(
     wanted = [*(overrides or ()), *swept(sweep or ()), *([f"run.device={device}"] if device else ())]
     out = out or Path("runs") / file.stem
     if chunk is not None:
-        from petabatch.waves.chunk import chunk_of
+        from petabatch.waves.queue import chunk_of
         from petabatch.waves.run import run_chunk
 
         part = chunk_of(chunk)

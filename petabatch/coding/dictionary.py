@@ -22,7 +22,7 @@ from petabatch.sources.transformed import transforms_of
 from petabatch.sources.transforms import Transform
 from petabatch.storage.checkpoint import checkpoint_steps, latest_checkpoint, load_checkpoint, step_of
 from petabatch.storage.directory import RunDirectory
-from petabatch.storage.files import CHECKPOINTS, DATA, RUN_FILE, STORE
+from petabatch.storage.files import CHECKPOINTS, DATA, RUN_FILES
 from petabatch.weights import WeightFile
 from petabatch.weights.axes import OURS, arranged
 
@@ -177,7 +177,7 @@ def _newest(run: Results, name: str) -> tuple[np.ndarray, str]:
     path = f"connections/{name}/weights"
     recorded = int(max(run[path].steps, default=-1)) if path in run else -1
     folder = run.path.parent
-    if run.path.name in (RUN_FILE, STORE) and (folder / CHECKPOINTS).is_dir():
+    if run.path.name in RUN_FILES and (folder / CHECKPOINTS).is_dir():
         directory = RunDirectory.open(folder)
         newer = max(checkpoint_steps(directory), default=-1) > recorded
         head = latest_checkpoint(directory) if newer else None

@@ -16,7 +16,7 @@ class Potential(Connection):
     The two layers must have the same shape. A `linear` layer with this input holds a copy of the potential;
     with an `identity` connection from the same layer, also its spikes. Corresponds to what PetaVision's
     CloneVLayer, SigmoidLayer and GapLayer read of their original (`CloneInternalStateBuffer.cpp`). V after
-    the step is delivered, in the same step: there is no `delay` or `feedback`.
+    the step is delivered, in the same step: there is no `delay_steps` or `feedback`.
     """
 
     type: Literal["potential"] = "potential"
@@ -46,11 +46,11 @@ class Potential(Connection):
                 hint='type = "identity" delivers its activity',
             )
             return None
-        if self.delay or self.feedback or pre.later:
+        if self.delay_steps or self.feedback or pre.later:
             report(
-                "delay" if self.delay else "feedback",
+                "delay_steps" if self.delay_steps else "feedback",
                 "a membrane potential is delivered in its own step alone",
-                found=f"delay {self.delay}" if self.delay else "of the step before",
+                found=f"delay {self.delay_steps}" if self.delay_steps else "of the step before",
                 hint=f"a linear layer with the potential of {self.pre}, and a connection from it",
             )
             return None

@@ -62,8 +62,8 @@ class Sparse(Connection):
     per_slice: Flag = False
     """Each slice draws synapses of its own; by default all slices of a seed have the same."""
     delays: NonNegative | Annotated[Initial, OneOf(Initial)] | None = None
-    """Delay of each synapse, in the unit of `run.dt`, rounded to steps, and in addition to `delay` and to the
-    delays of a matrix: a number, or an initialiser of type `uniform` or `truncated_normal`."""
+    """Delay of each synapse, in the unit of `run.dt`, rounded to steps, and in addition to `delay_steps` and
+    to the delays of a matrix: a number, or an initialiser of type `uniform` or `truncated_normal`."""
     speed: Positive | None = None
     """Speed of conduction: distance / speed is added to the delay of each synapse."""
     mode: WeightMode = "extra_non_shared"

@@ -211,7 +211,7 @@ class Signals:
         """
         link, c = self.graph.wirings[connection].link, self.graph.network.connections[connection]
         assert link is not None
-        activities = self.histories[c.pre].at(step - c.delay), self.histories[against].at(step)
+        activities = self.histories[c.pre].at(step - c.delay_steps), self.histories[against].at(step)
         fitted = self.features.fitted
         pre, post = (fitted(a, shape, self.tag) for a, shape in zip(activities, link.shapes, strict=True))
         return pre, post
@@ -309,7 +309,7 @@ class Signals:
             self._count_once(weights, name, into)
             return
         pre, post = self.ends(name, against, step)
-        beyond = self._border(name, step - connection.delay)
+        beyond = self._border(name, step - connection.delay_steps)
         if not known_already:
             fine, p = self.surrounded(name, *((post,) if link.scatter else (pre, beyond)))
             ends = (pre, fine) if link.scatter else (fine, post)

@@ -8,12 +8,14 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 
 from petabatch.engine.driver import Hook
 from petabatch.errors import StoppedEarly
+from petabatch.parallel.comm import Comm
 from petabatch.spec.duration import seconds
 from petabatch.spec.network import Run
-from petabatch.stop_signals import StopFlag
+from petabatch.stop_signals import StopFlag, watch
 
 ANSWERS = {
     "run": "stopping with a checkpoint",
@@ -21,6 +23,11 @@ ANSWERS = {
     "slice": "stopping; what is finished is kept, and slices under way are made again",
 }
 """What is said at a signal, by what is made."""
+
+
+def heeding(what: str, comm: Comm, quiet: bool) -> AbstractContextManager[StopFlag]:
+    """Note signals in the block, and answer them on rank 0; `what` is made, a key of `ANSWERS`."""
+    return watch(ANSWERS[what] if comm.rank == 0 and not quiet else "")
 
 
 class Stopped(Exception):

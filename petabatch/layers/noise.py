@@ -16,18 +16,18 @@ from petabatch.variable import Array
 
 
 class GaussianNoise(Layer):
-    """A = input + mean + deviation * N(0, 1), independent for each unit and step."""
+    """A = input + mean + std * N(0, 1), independent for each unit and step."""
 
     local: ClassVar[bool] = True
     type: Literal["gaussian_noise"] = "gaussian_noise"
     mean: Finite = 0.0
     """Mean of the noise."""
-    deviation: NonNegative = 1.0
+    std: NonNegative = 1.0
     """Standard deviation of the noise."""
 
     def compiled_rule(self) -> CompiledRule:
         """Return the same, with the same random numbers."""
-        return CompiledRule("gaussian_noise", {"mean": self.mean, "deviation": self.deviation})
+        return CompiledRule("gaussian_noise", {"mean": self.mean, "std": self.std})
 
     def update(
         self,
@@ -39,7 +39,7 @@ class GaussianNoise(Layer):
     ) -> None:
         """Add noise to the input."""
         noise = drawn(ctx, self.shape, np.random.Generator.standard_normal)
-        activity[...] = drive[0] + self.mean + self.deviation * noise
+        activity[...] = drive[0] + self.mean + self.std * noise
 
 
 class Dropout(Layer):

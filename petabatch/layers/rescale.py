@@ -24,7 +24,7 @@ class Rescale(Layer):
     type: Literal["rescale"] = "rescale"
     method: Literal["range", "standard", "length", "softmax"]
     """`range`: scale linearly to [`low`, `high`]. `standard`: give mean `mean` and population standard
-    deviation `deviation`. `length`: scale to the L2 norm `norm`. `softmax`: exp(x) / sum exp(x)."""
+    deviation `std`. `length`: scale to the L2 norm `norm`. `softmax`: exp(x) / sum exp(x)."""
     over: Literal["slice", "features"] = "slice"
     """Normalise over all units of a slice, or over the features of each position separately."""
     low: Finite = -1.0
@@ -33,7 +33,7 @@ class Rescale(Layer):
     """Upper bound, for `range`."""
     mean: Finite = 0.0
     """Mean, for `standard`."""
-    deviation: Positive = 1.0
+    std: Positive = 1.0
     """Population standard deviation, for `standard`."""
     norm: Positive = 1.0
     """L2 norm, for `length`."""
@@ -46,7 +46,7 @@ class Rescale(Layer):
     @property
     def unused(self) -> Mapping[str, str]:
         """Bounds are those of `range`, mean and deviation those of `standard`, the norm that of `length`."""
-        of = {"low": "range", "high": "range", "mean": "standard", "deviation": "standard", "norm": "length"}
+        of = {"low": "range", "high": "range", "mean": "standard", "std": "standard", "norm": "length"}
         given = [key for key in of if getattr(self, key) != type(self).model_fields[key].default]
         return {key: f'with method = "{self.method}"' for key in given if of[key] != self.method}
 
@@ -57,7 +57,7 @@ class Rescale(Layer):
             "low": self.low,
             "high": self.high,
             "mean": self.mean,
-            "deviation": self.norm if self.method == "length" else self.deviation,
+            "std": self.norm if self.method == "length" else self.std,
             "together": float(together),
         }
         return CompiledRule(f"rescale_{self.method}", numbers)
@@ -83,7 +83,7 @@ class Rescale(Layer):
     def _standard(self, x: Array, axes: tuple[int, ...], xp: Any) -> Array:
         flat = is_flat(x.min(axis=axes, keepdims=True), x.max(axis=axes, keepdims=True), xp)
         centred, size = x - x.mean(axis=axes, keepdims=True), x.std(axis=axes, keepdims=True)
-        scaled = self.mean + self.deviation * centred / xp.where(flat, 1, size)
+        scaled = self.mean + self.std * centred / xp.where(flat, 1, size)
         return xp.where(flat, x.dtype.type(self.mean), scaled)
 
     def _length(self, x: Array, axes: tuple[int, ...], xp: Any) -> Array:

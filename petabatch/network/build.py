@@ -271,7 +271,7 @@ def _edges(
                 name,
                 connection,
                 wirings[name],
-                connection.delay + before,
+                connection.delay_steps + before,
                 buffer,
                 sign,
                 sign * connection.strength,
@@ -297,5 +297,5 @@ def _depths(
     for connection in network.connections.values():
         learns = connection.owner is not None and connection.owner.learn is not None
         if learns or connection.learns_against is not None:
-            depth[connection.pre] = max(depth[connection.pre], connection.delay + 1)
+            depth[connection.pre] = max(depth[connection.pre], connection.delay_steps + 1)
     return depth

@@ -131,7 +131,7 @@ def delivered(draft: Draft, part: Part, pre: Part, post: Part, delay: float | No
     if delay < 0 or math.isinf(delay):
         part.refuse("delay", "this is not a delay", f"{delay:g}")
     if steps := draft.steps(part, "delay", delay):
-        found["delay"] = steps
+        found["delay_steps"] = steps
     if pre.whole("phase") >= post.whole("phase"):
         found["feedback"] = True
     return found

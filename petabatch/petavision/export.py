@@ -35,7 +35,8 @@ def export(run: Path, output: Path) -> Iterator[tuple[Path, str]]:
     Raises ArgumentError if the folder exists and is not empty.
     """
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
-        raise ArgumentError("--output", "this folder exists and is not empty", str(output))
+        hint = "choose another folder, or remove it first"
+        raise ArgumentError("--output", "this folder exists and is not empty", str(output), hint=hint)
     with open_run(run) as results:
         output.mkdir(parents=True, exist_ok=True)
         params: dict[str, Any] = results.params

@@ -165,9 +165,9 @@ def _dropout(draft: Draft, part: Part) -> Table:
 
 
 def _noise(draft: Draft, part: Part) -> Table:
-    mean, deviation = part.finite("mu"), part.finite("sigma")
+    mean, std = part.finite("mu"), part.finite("sigma")
     found: Table = {"type": "gaussian_noise"} | ({"mean": mean} if mean else {})
-    return found | ({"deviation": deviation} if deviation != 1 else {})
+    return found | ({"std": std} if std != 1 else {})
 
 
 def _retina(draft: Draft, part: Part) -> Table:

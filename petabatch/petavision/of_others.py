@@ -64,7 +64,7 @@ def rescale(draft: Draft, part: Part) -> Table:
     kind = part.choice("rescaleMethod", {name: name for name in methods})
     numbers = {
         "maxmin": (("targetMin", "low", -1.0), ("targetMax", "high", 1.0)),
-        "meanstd": (("targetMean", "mean", 0.0), ("targetStd", "deviation", 1.0)),
+        "meanstd": (("targetMean", "mean", 0.0), ("targetStd", "std", 1.0)),
     }
     numbers["pointmeanstd"] = numbers["meanstd"]
     found: Table = {"type": "rescale"} | methods[kind]
@@ -77,7 +77,7 @@ def rescale(draft: Draft, part: Part) -> Table:
             part.refuse("patchSize", "this is not a number of units", str(size))
         units = math.prod(draft.shape(part)) if kind == "l2NoMean" else 1
         if size != units:
-            found["norm" if kind == "l2NoMean" else "deviation"] = math.sqrt(units / size)
+            found["norm" if kind == "l2NoMean" else "std"] = math.sqrt(units / size)
     original = draft.named(part, "originalLayerName", "layer")
     _reads(draft, part, original, {"type": "identity", "pre": original.name, "post": part.name})
     return found
@@ -90,9 +90,9 @@ def noise(draft: Draft, part: Part) -> Table:
         part.refuse("originalLayerName", "the original has another shape", str(draft.shape(original)))
     _reads(draft, part, original, {"type": "identity", "pre": original.name, "post": part.name})
     part.differs("the random numbers are others")
-    mean, deviation = part.finite("mean"), part.finite("stdDev")
+    mean, std = part.finite("mean"), part.finite("stdDev")
     found: Table = {"type": "gaussian_noise"} | ({"mean": mean} if mean else {})
-    return found | ({"deviation": deviation} if deviation != 1 else {})
+    return found | ({"std": std} if std != 1 else {})
 
 
 def firm_cost(draft: Draft, part: Part) -> Table:
@@ -117,7 +117,7 @@ def bins(draft: Draft, part: Part) -> Table:
     link: Table = {"type": "conv", "pre": original.name, "post": part.name, "patch": [1, 1]}
     link["init"] = {"type": "constant", "value": 1.0}
     if delay := part.whole("delay"):
-        link["delay"] = delay
+        link["delay_steps"] = delay
     _reads(draft, part, original, link)
     found: Table = {"type": "bins"} | ({"low": low} if low else {}) | ({"high": high} if high != 1 else {})
     found |= {"width": width} if width else {}

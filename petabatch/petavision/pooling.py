@@ -92,7 +92,7 @@ def unpool(draft: Draft, part: Part, pre: Part, post: Part) -> None:
     place: Table = {"type": "identity", "pre": fine.name, "post": placed, "channel": "place"}
     (pooled,) = delays_of(original, 1)
     delay = draft.steps(original, "delay", pooled) + max(0, late - 1)
-    place |= ({"delay": delay} if delay else {}) | ({"feedback": True} if late else {})
+    place |= ({"delay_steps": delay} if delay else {}) | ({"feedback": True} if late else {})
     draft.add("connections", part, place, f"{fine.name}To{placed}")
     link: Table = {"type": "identity", "pre": placed, "post": post.name}
     draft.add("connections", part, link | into, f"{placed}To{post.name}")

@@ -47,11 +47,11 @@ def initial(draft: Draft, part: Part) -> float | Table:
         levels = {} if kind == "UniformRandomV" else {"levels": max(2, part.whole("numValues"))}
         return {"type": "uniform", "low": low, "high": high, **levels, **own}
     if kind == "GaussianRandomV":
-        deviation = part.optional_number("maxV")
-        if deviation is None or deviation < 0 or math.isinf(deviation):
+        std = part.optional_number("maxV")
+        if std is None or std < 0 or math.isinf(std):
             part.refuse("maxV", "PetaVision reads the standard deviation from maxV", expected="a number")
         part.differs("the random potentials are others")
-        return {"type": "gaussian", "mean": part.finite("meanV"), "deviation": deviation, **own}
+        return {"type": "gaussian", "mean": part.finite("meanV"), "std": std, **own}
     found: Table = {"type": "file", "path": draft.files.named(part.text("Vfilename"))}
     frame = part.whole("frameNumber")
     return found | ({"frame": frame} if frame or draft.batch > 1 else {"frame": 0}) | own
@@ -71,7 +71,7 @@ def start_activities(draft: Draft) -> None:
     """Give layers without a potential their activity in step 0, where something sees it."""
     seen = {table["reset_to"] for table in draft.layers.values() if "reset_to" in table}
     for link in draft.connections.values():
-        if link.get("channel") != "none" and (link.get("feedback") or link.get("delay")):
+        if link.get("channel") != "none" and (link.get("feedback") or link.get("delay_steps")):
             seen.add(link["pre"])
     for name, table in draft.layers.items():
         part = draft.origin["layers", name]

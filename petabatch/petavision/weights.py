@@ -72,14 +72,10 @@ def init(draft: Draft, part: Part, pre: Part, post: Part) -> Table:
                 part.idle("minNNZ", "no effect, as patches have as many weights other than 0")
         found = {"type": "uniform"} | ({"low": low} if low else {}) | ({"high": high} if high != 1 else {})
         return found | ({"sparsity": sparse} if sparse else {})
-    mean, deviation = part.finite("wGaussMean"), part.finite("wGaussStdev")
-    if deviation < 0:
-        part.refuse("wGaussStdev", "this is not a standard deviation", f"{deviation:g}")
-    return (
-        {"type": "gaussian"}
-        | ({"mean": mean} if mean else {})
-        | ({"deviation": deviation} if deviation != 1 else {})
-    )
+    mean, std = part.finite("wGaussMean"), part.finite("wGaussStdev")
+    if std < 0:
+        part.refuse("wGaussStdev", "this is not a standard deviation", f"{std:g}")
+    return {"type": "gaussian"} | ({"mean": mean} if mean else {}) | ({"std": std} if std != 1 else {})
 
 
 def chance_of_fewer(least: int, units: int, zero: float) -> float:

@@ -14,6 +14,7 @@ from petabatch.plotting.patches import read_dictionary
 from petabatch.plotting.texts import capital, heading, legend_below, points, wrapped
 from petabatch.plotting.words import TimeAxis, of_slice, quantity, time_axes
 from petabatch.results import Results
+from petabatch.storage.files import RUN_FILES
 
 _MOST = 4
 """Probes that are drawn."""
@@ -153,9 +154,7 @@ def _alike(axis: Any, alike: list[np.ndarray], scale: list[str]) -> None:
 
 def _labels(runs: list[Results]) -> list[str]:
     """Return names of the runs: of their directories, with as many parents as it takes to tell them apart."""
-    folders = [
-        (run.path.parent if run.path.name in ("run.h5", "run.zarr") else run.path).parts for run in runs
-    ]
+    folders = [(run.path.parent if run.path.name in RUN_FILES else run.path).parts for run in runs]
     for length in range(1, max(map(len, folders))):
         names = ["/".join(parts[-length:]) for parts in folders]
         if len(set(names)) == len(names):

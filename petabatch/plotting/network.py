@@ -90,8 +90,8 @@ def describe(name: str, table: Mapping[str, Any]) -> str:
         words.append(f"of {table['of']}")
     if table.get("learn"):
         words.append(f"learns ({table['learn']['type']})")
-    if table.get("delay"):
-        words.append(f"delay {table['delay']}")
+    if table.get("delay_steps"):
+        words.append(f"delay {table['delay_steps']}")
     return f"{name}: {', '.join(words)}"
 
 

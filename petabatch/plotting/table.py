@@ -13,7 +13,7 @@ _MOST = 200_000
 """Rows of a table; of what has more, every n-th is written."""
 HEAD = ("panel", "series", "x", "y", "value")
 _SIZES = ("rows", "columns", "features")
-_WORDS = ("pre", "post", "channel", "feedback", "mode", "of", "learn", "delay")
+_WORDS = ("pre", "post", "channel", "feedback", "mode", "of", "learn", "delay_steps")
 
 
 def as_csv(figure: Any) -> str:

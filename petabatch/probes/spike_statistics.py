@@ -48,8 +48,8 @@ class SpikeStatistics(Probe):
         """Return the names of the statistics."""
         return {
             "rate": "mean rate of units, in spikes per unit of time of run.dt",
-            "interval": "mean interspike interval, in the unit of run.dt",
-            "variation": "coefficient of variation of interspike intervals, mean over units",
+            "isi": "mean interspike interval, in the unit of run.dt",
+            "cv": "coefficient of variation of interspike intervals, mean over units",
         }
 
     def variables(self, layers: Mapping[str, Layer]) -> Sequence[Variable]:
@@ -104,6 +104,6 @@ class SpikeStatistics(Probe):
             each = np.where(counts, np.sqrt(variance) / mean, 0.0)
             return {
                 "rate": read.own("spikes") / (number.shape[1] * time),
-                "interval": clock.time(total.sum(axis=1)) / number.sum(axis=1),
-                "variation": each.sum(axis=1) / counts.sum(axis=1),
+                "isi": clock.time(total.sum(axis=1)) / number.sum(axis=1),
+                "cv": each.sum(axis=1) / counts.sum(axis=1),
             }

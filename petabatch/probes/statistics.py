@@ -39,7 +39,7 @@ class Statistics(Probe):
             "minimum": "smallest activity",
             "maximum": "largest activity",
             "mean": "mean activity",
-            "deviation": "population standard deviation of the activity",
+            "std": "population standard deviation of the activity",
             "active": "number of active units",
         }
 
@@ -55,6 +55,6 @@ class Statistics(Probe):
             "minimum": flat.min(axis=1).astype(float),
             "maximum": flat.max(axis=1).astype(float),
             "mean": mean,
-            "deviation": xp.sqrt(variance),
+            "std": xp.sqrt(variance),
             "active": sums(xp.abs(flat) > self.above),
         }

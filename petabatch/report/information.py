@@ -20,7 +20,7 @@ from petabatch.storage.checkpoint import checkpoint_steps
 from petabatch.storage.claim import claimed
 from petabatch.storage.damaged import naming_damage
 from petabatch.storage.directory import RunDirectory
-from petabatch.storage.files import PARTS, RUN_FILE, STORE
+from petabatch.storage.files import PARTS, RUN_FILES
 from petabatch.storage.gaps import steps_text
 from petabatch.storage.points import names_of, read
 from petabatch.storage.verify import file_states
@@ -121,9 +121,9 @@ def ended(path: Path) -> bool:
 
 def _directory(path: Path) -> RunDirectory | None:
     """Return the run directory that a path names; None for a file that stands for itself."""
-    if not path.is_file() and path.name != STORE:
+    if not path.is_file() and path.name not in RUN_FILES:
         return RunDirectory.open(path)
-    if path.name not in (RUN_FILE, STORE):
+    if path.name not in RUN_FILES:
         return None
     try:
         return RunDirectory.open(path.parent)
@@ -140,7 +140,9 @@ def _run(run: results.Results, running: bool | None, now: datetime | None = None
         yield from field("lost", f"{steps_text(run.gaps)}, of which there are no records")
     yield from _times(run, running, now)
     ranks = about["ranks"]
-    yield from field("batch", f"{run.batch} slice{'s' * (run.batch != 1)}, {_seed(run)}")
+    points, each = about.get("points"), 1 if params["run"].get("pool") else params["run"]["batch"]
+    batch = run.batch if points is None else points["all"] * each  # also of points that are not finished
+    yield from field("batch", f"{batch} slice{'s' * (batch != 1)}, {_seed(run)}")
     hosts = ", ".join(dict.fromkeys(about["hosts"]))
     yield from field("ranks", f"{ranks} on {hosts}")
     devices = ", ".join(dict.fromkeys(about["devices"]))
@@ -173,7 +175,9 @@ def _status(run: results.Results, running: bool | None) -> str:
         what = "interrupted"
     if (points := run.attributes.get("points")) is not None:
         kind = "slice" if settings.get("pool") else "point"
-        return f"{what}: {finished_of(points['finished'], points['failed'], points['all'], kind)}"
+        left = points["all"] - points["finished"] - points["failed"]
+        more = f", {left:,} to compute" if left and what == "running" else ""
+        return f"{what}: {finished_of(points['finished'], points['failed'], points['all'], kind)}{more}"
     far = f"step {reached} of {length}"
     if settings["displays"]:
         far += f", display {Clock(settings['display']).complete(reached)} of {settings['displays']}"

@@ -9,8 +9,8 @@ from pathlib import Path
 from petabatch.errors import StorageError
 from petabatch.storage.claim import Claim, claimed
 from petabatch.storage.directory import RunDirectory
-from petabatch.storage.files import DATA, DESCRIPTION, INPUTS, METADATA, POINTS, RESOLVED, RUN_FILE, STORE
-from petabatch.storage.verify import FileState, file_states, repair
+from petabatch.storage.files import DATA, DESCRIPTION, INPUTS, POINTS, RESOLVED
+from petabatch.storage.verify import FileState, can_be_indexed, file_states, repair
 
 _NEEDED = (RESOLVED, INPUTS, DESCRIPTION)
 """Files without which a run cannot be resumed."""
@@ -37,10 +37,11 @@ def verify(path: Path, repairing: bool) -> tuple[str, bool]:
     whole = {state.checkpoint for state in states if state.checkpoint is not None}
     whole -= {state.checkpoint for state in damaged}
     running = claimed(directory.path)
+    indexed = can_be_indexed(directory, (one.segment for one in damaged if one.segment is not None))
     for state in (*damaged, *lost):
         lines += [
             f"{state.state:18} {state.problem or directory.path / state.name}",
-            f"                   {_meaning(state, sorted(whole), running, directory)}",
+            f"                   {_meaning(state, sorted(whole), running, directory, indexed)}",
         ]
     steps = ", ".join(str(step) for step in sorted(whole))
     lines.append(f"whole checkpoints  {f'at steps {steps}' if steps else 'none'}")
@@ -48,9 +49,13 @@ def verify(path: Path, repairing: bool) -> tuple[str, bool]:
 
 
 def _meaning(
-    state: FileState, checkpoints: Sequence[int | None], running: bool, directory: RunDirectory
+    state: FileState,
+    checkpoints: Sequence[int | None],
+    running: bool,
+    directory: RunDirectory,
+    indexed: bool,
 ) -> str:
-    """Return what is lost with a damaged file, or how to get it back."""
+    """Return what is lost with a damaged file, or how to get it back; `indexed`: the index can be rebuilt."""
     steps = [step for step in checkpoints if step is not None]
     if state.segment is not None:
         first, last = state.segment.first, state.segment.last
@@ -65,12 +70,14 @@ def _meaning(
             remedy = "lost; the other steps can be read, and an unfinished run can be resumed"
         else:
             remedy = "lost without a copy of the file"
-            if not directory.in_zarr:  # whose arrays have no gaps
+            if directory.format.has_gaps:
                 remedy += "; `petabatch verify --repair` leaves them out of the run"
         return f"steps {first} to {last} of {slices}: {remedy}"
     if state.checkpoint is not None:
         return f"the checkpoint of step {state.checkpoint} is lost; the recorded results are not affected"
-    if state.name in (RUN_FILE, f"{STORE}/{METADATA}") or (directory.in_waves and state.name == DESCRIPTION):
+    if state.name == directory.index or (directory.in_waves and state.name == DESCRIPTION):
+        if not indexed:
+            return "can be made from the other files when the damaged segments are restored from a copy"
         return "can be made from the other files: petabatch verify --repair"
     if state.name.startswith(f"{POINTS}/") and state.state == "lost":
         return "`petabatch resume` makes its points again"

@@ -21,11 +21,11 @@ from petabatch.results.run_file import RunFile, find
 from petabatch.results.series import Series, slice_number
 from petabatch.results.sparse_code import sparse_code
 from petabatch.results.spikes import Spikes, spikes_of
-from petabatch.results.store import SEAL, Store
 from petabatch.results.traced import ShownImage, display_period, traced
 from petabatch.results.use import use_of
 from petabatch.storage.damaged import naming_damage
 from petabatch.storage.gaps import steps_text
+from petabatch.storage.seal import KEY
 
 
 class Results(RunFile):
@@ -227,7 +227,7 @@ class Results(RunFile):
                 f"xarray or its engine {engine} is not installed ({error})\n"
                 f"    hint:     {install('analysis')}"
             ) from error
-        tree.attrs.pop(SEAL, None)
+        tree.attrs.pop(KEY, None)
         for node in tree.subtree:
             for variable in node.variables.values():  # plots of xarray are labelled by these
                 if variable.attrs.get("units") == "1":
@@ -238,8 +238,7 @@ class Results(RunFile):
 
     def _datatree_source(self) -> tuple[Any, str]:
         """Return what xarray opens, and with what engine."""
-        file = self._open_file()
-        return (file.source, "zarr") if isinstance(file, Store) else (self.path, "h5netcdf")
+        return self._format.for_xarray(self._open_file())
 
     def _progress(self) -> str:
         run = self.params.get("run", {})

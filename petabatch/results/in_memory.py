@@ -23,16 +23,17 @@ Recorded = Mapping[str, tuple[np.ndarray, np.ndarray]]
 
 
 @dataclass(frozen=True)
-class _Row:
+class Row:
     """All steps, as one row of segments."""
 
     first: int
     last: int
-    recorded: Recorded
+    steps: Mapping[str, np.ndarray]
+    """By path; none of what was not recorded."""
 
     def times(self, stream: Stream) -> tuple[int, int]:
         """Return the number of times, and what tells their steps from others."""
-        steps = self.recorded[stream.path][0] if stream.path in self.recorded else np.zeros(0, np.int64)
+        steps = self.steps.get(stream.path, np.zeros(0, np.int64))
         return len(steps), hash(steps.tobytes())
 
 
@@ -83,5 +84,6 @@ class ResultsInMemory(Results):
             none = np.zeros(0, np.int64)
             return group.create_dataset(name, data=self._recorded.get(stream.path, (none, none))[0])
 
-        lay_out(file, [_Row(self._began + 1, self._last, self._recorded)], [], described, values, steps)
+        taken = {path: steps for path, (steps, _) in self._recorded.items()}
+        lay_out(file, [Row(self._began + 1, self._last, taken)], [], described, values, steps)
         return file

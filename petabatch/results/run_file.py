@@ -14,11 +14,11 @@ import numpy as np
 
 from petabatch.errors import DamagedError, FormatError, Problem, StorageError, similar_path
 from petabatch.results.series import slice_number
-from petabatch.results.store import Store
 from petabatch.storage import JSON_ATTRIBUTES, seal
-from petabatch.storage.containment import is_segment, refuse_links, refuse_references
+from petabatch.storage.containment import refuse_links
 from petabatch.storage.damaged import naming_damage, refuse_others
-from petabatch.storage.files import METADATA, PARTS, RUN_FILE, STORE
+from petabatch.storage.files import HDF5, PARTS, POINTS, output_at, output_in
+from petabatch.storage.format import format_of
 
 
 def find(path: str | os.PathLike[str]) -> Path:
@@ -31,20 +31,17 @@ def find(path: str | os.PathLike[str]) -> Path:
         hint = similar_path(target, lambda path: path.is_dir() or path.suffix == ".h5")
         problem = Problem("", "there is no such run directory or file", hint=hint)
         raise StorageError(problem.render(str(target)))
-    if (target / STORE).is_dir():
+    if target.is_dir() and output_at(target) is HDF5:
         refuse_links(target)
-        return target / STORE
-    if (target / METADATA).is_file():
-        return target  # a store, maybe without its run directory
-    if target.is_dir():
-        refuse_links(target)
-        if not (target / RUN_FILE).exists() and not (target / PARTS).is_dir():
-            raise StorageError(f"{target}: this is not a run directory: it has no {RUN_FILE}")
-    elif not (target.is_file() and h5py.is_hdf5(target)):
+        output = output_in(target)
+        if not (target / output.file).exists() and not (target / PARTS).is_dir():
+            raise StorageError(f"{target}: this is not a run directory: it has no {output.file}")
+        return target / output.file
+    if output_at(target) is HDF5 and not (target.is_file() and h5py.is_hdf5(target)):
         hint = f"petabatch check {path} describes a params file" if target.suffix in (".toml", ".py") else ""
         problem = Problem("", "this is not a run file: it is not in HDF5", hint=hint)
         raise FormatError(problem.render(str(target)))
-    return target / RUN_FILE if target.is_dir() else target
+    return target  # a store may be without its run directory
 
 
 class RunFile:
@@ -52,30 +49,33 @@ class RunFile:
 
     def __init__(self, file: Path) -> None:
         self.path = file
+        self._output = output_at(file)
+        self._format = format_of(self._output)
         self._verify()
         try:
-            self._file: Any = Store(file) if file.is_dir() else h5py.File(file, "r")
+            self._file: Any = self._format.open(file)
         except (OSError, RuntimeError) as error:
             raise StorageError(f"{file}: the run file cannot be read: {error}") from error
         try:
             with naming_damage(file):
                 refuse_others(file, self._file, "run")
-                if not file.is_dir():
-                    refuse_references(self._file, is_segment)
+                self._format.refuse(self._file)
         except StorageError:
             self._file.close()
             raise
 
     def _verify(self) -> None:
         folder, name = self.path.parent, self.path.name
-        if self.path.is_dir():
-            name = f"{name}/{METADATA}"
-        elif name != RUN_FILE or not (folder / PARTS).is_dir():
+        if self._output.metadata:
+            name = f"{name}/{self._output.metadata}"
+        elif name != self._output.file or not (folder / PARTS).is_dir():
             return  # a merged file, which HDF5's own checksums protect
         try:
             seal.verify(folder, name)
         except DamagedError as error:
             hint = f"`petabatch verify --repair {folder}` rebuilds it"
+            if self._output.metadata and not self.path.exists() and not (folder / POINTS).is_dir():
+                hint = f"restore {self.path.name}/ from a copy: it had what was recorded"
             raise DamagedError(f"{error}\n    hint:     {hint}") from None
 
     def __enter__(self) -> Self:

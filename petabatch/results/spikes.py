@@ -56,21 +56,21 @@ class Spikes:
         return self.counts / Clock(dt=self.dt).time(self.recorded)
 
     @cached_property
-    def intervals(self) -> list[np.ndarray]:
+    def isi(self) -> list[np.ndarray]:
         """The intervals between successive spikes of each unit, in the unit of `run.dt`, one array a unit."""
         order = np.argsort(self.units, kind="stable")
         ends = np.cumsum(self.counts)[:-1]
         clock = Clock(dt=self.dt)
         return [clock.time(np.diff(steps)) for steps in np.split(self.steps[order], ends)]
 
-    def variation(self, least: int = 5) -> np.ndarray:
+    def cv(self, least: int = 5) -> np.ndarray:
         """Return the coefficient of variation of the intervals of each unit, float64 `[unit]`.
 
         It is their standard deviation over their mean, 1 for a Poisson process; NaN for units with fewer than
         `least` intervals.
         """
         return np.array(
-            [each.std() / each.mean() if each.size >= max(1, least) else np.nan for each in self.intervals]
+            [each.std() / each.mean() if each.size >= max(1, least) else np.nan for each in self.isi]
         )
 
     def to_xarray(self) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 
 from xarray.backends import BackendEntrypoint
 
-from petabatch.storage.files import RUN_FILE, STORE
+from petabatch.storage.files import RUN_FILES
 
 
 class Runs(BackendEntrypoint):  # type: ignore[misc]
@@ -22,7 +22,7 @@ class Runs(BackendEntrypoint):  # type: ignore[misc]
         """Return whether it is the directory of a run."""
         if not isinstance(filename_or_obj, str | os.PathLike):
             return False
-        return any(Path(filename_or_obj, name).exists() for name in (RUN_FILE, STORE))
+        return any(Path(filename_or_obj, name).exists() for name in RUN_FILES)
 
     def open_datatree(self, filename_or_obj: Any, *, drop_variables: Any = None, **keys: Any) -> Any:
         """Return the run as a lazy tree, as `Results.to_xarray` does."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -49,34 +49,6 @@ class Opened:
         if self._running is None:
             raise PetabatchError("Simulator: this simulator is closed\n    hint:     make another one")
         return self._running
-
-    @property
-    def step(self) -> int:
-        """The last step that was made."""
-        return self.running.step
-
-    @property
-    def blocking_io(self) -> BlockingIO:
-        """The blocking operations that this process is inside of."""
-        return self.running.engine.blocking_io
-
-    @property
-    def progress(self) -> int:
-        """A number that grows with the progress of any slice, and of an evaluation."""
-        return self.running.progress
-
-    @property
-    def warming_up(self) -> bool:
-        """Whether the engine has not yet reached its first sync event."""
-        return self.running.engine.warming_up
-
-    def next_sync(self) -> int:
-        """Return the next step at whose end slices meet, or before which a live source is asked."""
-        return self.running.next_sync()
-
-    def advance(self, stop: int) -> None:
-        """Make the steps up to `stop`, at most `next_sync`; collective."""
-        self.running.advance(stop)
 
     @property
     def times(self) -> dict[str, float]:
@@ -167,3 +139,39 @@ class Opened:
         self._spent = self.times
         self.running.close()
         self._loaded, self._assembly, self._running = loaded, assembly, after
+
+
+class SteppedNetwork:
+    """What a driver advances: an open network, from sync event to sync event."""
+
+    def __init__(self, opened: Opened, advance: Callable[[int], None] | None = None) -> None:
+        """`advance` makes the steps up to one, in place of those of the engine."""
+        self._opened, self._advance = opened, advance
+
+    @property
+    def step(self) -> int:
+        """Number of steps made."""
+        return self._opened.running.step
+
+    @property
+    def blocking_io(self) -> BlockingIO:
+        """The blocking operations that this process is inside of."""
+        return self._opened.running.engine.blocking_io
+
+    @property
+    def progress(self) -> int:
+        """A number that grows with the progress of any slice, and of an evaluation."""
+        return self._opened.running.progress
+
+    @property
+    def warming_up(self) -> bool:
+        """Whether the engine has not yet reached its first sync event."""
+        return self._opened.running.engine.warming_up
+
+    def next_sync(self) -> int:
+        """Return the next step at whose end slices meet, or before which a live source is asked."""
+        return self._opened.running.next_sync()
+
+    def advance(self, stop: int) -> None:
+        """Make the steps up to `stop`; collective."""
+        (self._advance or self._opened.running.advance)(stop)

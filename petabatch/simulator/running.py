@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from petabatch.assembly import open_engine, open_evaluation
+from petabatch.assembly import opened
 from petabatch.clock import fires
 from petabatch.engine.assembly import Assembly
 from petabatch.engine.finite import assert_finite, watched
@@ -19,7 +19,7 @@ from petabatch.logs import shown
 from petabatch.network import lazy_codes
 from petabatch.network.slices import coordinates
 from petabatch.parallel.comm import Serial
-from petabatch.simulator.agreement import all_ranks_raise
+from petabatch.simulator.interrupts import all_ranks_raise
 from petabatch.simulator.saved import Saved
 from petabatch.simulator.undo import Undo
 from petabatch.spec.load import Loaded
@@ -38,13 +38,8 @@ class Running:
     def __init__(self, loaded: Loaded, assembly: Assembly, records: Memory) -> None:
         """Open the network; the state is not set yet. `records` are those of the steps before."""
         self._loaded, self._records, self._stack, self._started = loaded, records, ExitStack(), False
-        with ExitStack() as stack:
-            self.engine = open_engine(loaded, assembly.planned(length=_ENDLESS))
-            stack.callback(self.engine.close)
-            self._evaluation = open_evaluation(self.engine, loaded)
-            if self._evaluation is not None:
-                stack.callback(self._evaluation.close)
-            self._stack = stack.pop_all()
+        planned = assembly.planned(length=_ENDLESS)
+        self.engine, self._evaluation = self._stack.enter_context(opened(loaded, planned))
         readers = self.engine.readers.values()
         self._live = [reader for reader in readers if reader.layer.source.live]
         for reader in self._live:

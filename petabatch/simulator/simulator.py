@@ -27,22 +27,20 @@ from petabatch.parallel.watchdog import Watch
 from petabatch.params import given
 from petabatch.progress import Progress
 from petabatch.results.in_memory import ResultsInMemory
-from petabatch.simulator import file
 from petabatch.simulator.callbacks import Callbacks, Calls, callback
-from petabatch.simulator.driven import SteppedNetwork
 from petabatch.simulator.interrupts import Interrupts
-from petabatch.simulator.opened import Opened
+from petabatch.simulator.opened import Opened, SteppedNetwork
 from petabatch.simulator.parts import Part, named, part, parts
 from petabatch.simulator.running import Running
-from petabatch.simulator.saved import Saved
+from petabatch.simulator.saved import Saved, read, write
 from petabatch.simulator.state_array import images_for
 from petabatch.spec.duration import seconds
 from petabatch.spec.load import Loaded
 from petabatch.spec.network import Network
 from petabatch.storage.atomic import available
 from petabatch.storage.checkpoint import latest_checkpoint, load_checkpoint
+from petabatch.storage.damaged import SIMULATOR
 from petabatch.storage.directory import RunDirectory
-from petabatch.storage.simulator_state import KIND
 
 
 class Simulator:
@@ -251,12 +249,12 @@ class Simulator:
         saved = self._opened.save()
         if path is not None:
             with self._live.all_ranks_raise():  # all have seen whether there is a file before it is written
-                target = available(path, "state.h5", KIND, force)
+                target = available(path, "state.h5", SIMULATOR, force)
             variables = self._engine.state.variables
             batched = {key for key in saved.arrays if variables[key].per == "slice"}
             with self._live.all_ranks_raise():
                 if self._engine.features.writes:
-                    file.write(target, saved, batched, self._engine.comm)
+                    write(target, saved, batched, self._engine.comm)
         return saved
 
     @checked()
@@ -267,7 +265,7 @@ class Simulator:
         read or is damaged.
         """
         if isinstance(saved, str | os.PathLike):
-            saved = file.read(Path(saved), self.slices)
+            saved = read(Path(saved), self.slices)
         if not isinstance(saved, Saved):
             expected = "what Simulator.save() returns, or the path of its file"
             raise ArgumentError("saved", "this is not a saved state", saved, expected)
@@ -371,7 +369,8 @@ class Simulator:
                 with self._live.all_ranks_raise(), self._watch.off(), interrupts.at_once():
                     function(self)
 
-            driver = Driver(self._opened, At(always, report), Calls(self._callbacks, call), *hooks)
+            own = At(always, report), Calls(self._callbacks, call)
+            driver = Driver(SteppedNetwork(self._opened), *own, *hooks)
             with self._watch.on(driver):
                 for _ in driver.advance(until):
                     pass

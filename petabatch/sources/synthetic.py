@@ -216,5 +216,5 @@ class Noise(Synthetic):
             :, :, None
         ]
         pixels = np.fft.irfft2(spectrum, (ny, nx), axes=(0, 1))
-        deviation = pixels.std()
-        return np.asarray(pixels / deviation if deviation else pixels)
+        std = pixels.std()
+        return np.asarray(pixels / std if std else pixels)

@@ -17,7 +17,7 @@ def override(data: dict[str, Any], overrides: Sequence[str]) -> tuple[dict[str, 
 
     A value is parsed as TOML, or else taken as a bare string. Keys need not be present in the file, but an
     override does not create a layer, connection or probe: an unknown name is taken to be misspelt. Tables of
-    an array have their places in it for names, from 0, as in `layers.image.source.transforms.0.deviation`.
+    an array have their places in it for names, from 0, as in `layers.image.source.transforms.0.std`.
     """
     done: dict[str, str] = {}
     found: list[Problem] = []

@@ -60,6 +60,14 @@ def replace(source: Path, target: Path) -> None:
     sync_directory(target.parent)
 
 
+def remove(path: Path) -> None:
+    """Remove a file, unless it is gone; raises StorageError."""
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise StorageError(f"{path}: cannot be removed: {error.strerror}") from error
+
+
 @contextmanager
 def new_file(path: Path, rename: Callable[[Path, Path], None] = replace) -> Iterator[BinaryIO]:
     """Write a new file, which appears as `path` when the block ends without an error.

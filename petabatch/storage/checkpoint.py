@@ -21,7 +21,7 @@ import numpy as np
 from petabatch.errors import DamagedError, StorageError
 from petabatch.logs import log
 from petabatch.storage import seal
-from petabatch.storage.atomic import new_hdf5
+from petabatch.storage.atomic import new_hdf5, remove
 from petabatch.storage.checkpoint_part import Part, link, read_parts, verify, write_part
 from petabatch.storage.damaged import opened
 from petabatch.storage.directory import RunDirectory
@@ -242,9 +242,4 @@ def _remove(
         if name not in keeping and (match := _FILE.fullmatch(name)) and chosen(int(match[1]))
     ]
     for name in sorted(names, key=lambda name: _HEAD.fullmatch(name) is None):
-        try:
-            (directory.checkpoints / name).unlink(missing_ok=True)
-        except OSError as error:
-            raise StorageError(
-                f"{directory.checkpoints / name}: cannot be removed: {error.strerror}"
-            ) from error
+        remove(directory.checkpoints / name)

@@ -7,13 +7,9 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from itertools import groupby
 
-from petabatch.storage.atomic import new_hdf5
 from petabatch.storage.checkpoint import checkpoint_steps
 from petabatch.storage.directory import RunDirectory
-from petabatch.storage.join import join
-from petabatch.storage.rows import Row, find_gaps, find_rows, verify_segments
-from petabatch.storage.segment import Segment, Summary, checksum, create_dataset, create_steps, describe
-from petabatch.storage.zarr3.commits import merge_commits
+from petabatch.storage.rows import Row, find_gaps, find_rows
 from petabatch.variable import Stream
 
 LIMIT = 128
@@ -91,22 +87,7 @@ def _flushes(rows: Sequence[Row]) -> int:
 
 
 def _merge_rows(directory: RunDirectory, rows: Sequence[Row], streams: Sequence[Stream]) -> None:
-    if directory.in_zarr:
-        merge_commits(directory, [(row.segments[0], row.summaries[0]) for row in rows])
-        return
-    verify_segments(directory, (segment for row in rows for segment in row.segments))
-    segment = Segment(rows[0].first, rows[-1].last)
-    with new_hdf5(directory.parts / segment.name, run_id=directory.run_id) as (file, check):
-        values, steps = {}, {}
-        for stream in streams:
-            length = sum(row.times(stream)[0] for row in rows)
-            group = file.create_group(stream.path)
-            steps[stream] = create_steps(group, stream, length)
-            values[stream] = create_dataset(group, "values", stream, (length, *stream.shape))
-        join(directory.parts, rows, values, steps, check)
-        times = {stream.path: (len(steps[stream]), checksum(steps[stream])) for stream in streams}
-        summary = Summary(sum(row.flushes for row in rows), times)
-        describe(file, segment, summary)
+    segment, summary = directory.format.merge_rows(directory, rows, streams)
     for row in rows:
         for old in row.segments:
             directory.summaries.pop(old.name, None)

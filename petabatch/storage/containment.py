@@ -17,7 +17,7 @@ from h5py import h5d, h5l, h5o, h5z
 
 from petabatch.errors import DamagedError, StorageError
 from petabatch.storage.damaged import opened
-from petabatch.storage.files import FOLDERS, PARTS, SEGMENT, STORE
+from petabatch.storage.files import FOLDERS, HDF5, PARTS, RUN_FILES, SEGMENT
 from petabatch.storage.seal import sealed_by
 
 _FILTERS = {h5z.FILTER_DEFLATE, h5z.FILTER_SHUFFLE, h5z.FILTER_FLETCHER32}
@@ -28,7 +28,7 @@ _NUMBERS = ("first_step", "last_step", "first_slice", "end_slice")
 
 def is_segment(name: str) -> bool:
     """Return whether this is how an index names a segment of its own run."""
-    return name.endswith(".h5") and re.fullmatch(f"{PARTS}/{SEGMENT}", name) is not None
+    return name.endswith(HDF5.suffix) and re.fullmatch(f"{PARTS}/{SEGMENT}", name) is not None
 
 
 def refuse_links(root: Path) -> None:
@@ -40,7 +40,7 @@ def refuse_links(root: Path) -> None:
     for folder in (root, *(root / name for name in FOLDERS)):
         if not folder.is_dir():
             continue
-        _refuse_entries(folder, inside, folder.name == STORE)
+        _refuse_entries(folder, inside, folder.name in RUN_FILES)
 
 
 def refuse_references(file: Any, allowed: Callable[[str], bool] = lambda name: False) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,8 +13,9 @@ import h5py
 from petabatch.errors import DamagedError, FormatError, PetabatchError
 from petabatch.regular_files import reason, regular
 from petabatch.storage import FORMAT
-from petabatch.storage.simulator_state import refuse_state
 
+SIMULATOR = "simulator"
+"""The kind of a state of a simulator."""
 _ERRORS = (
     OSError,
     RuntimeError,
@@ -59,3 +61,21 @@ def refuse_others(path: Path, file: Any, kind: str) -> None:
             f"{path}: not a {kind} file of this version of petabatch\n"
             f"    found:    format {found[0]}, kind {found[1]}\n    expected: format {FORMAT}, kind {kind}"
         )
+
+
+def refuse_state(path: Path) -> None:
+    """Raise FormatError if a file is the state of a simulator; the error names what was changed by hand."""
+    try:
+        with h5py.File(regular(path), "r") as file:
+            if file.attrs.get("kind") != SIMULATOR:
+                return
+            changes = json.loads(file.attrs["changes"])
+    except (OSError, LookupError, ValueError, TypeError):
+        return  # it is no such file, or a damaged one
+    changed = ", ".join(f"{name} (after step {step})" for name, step in changes.items())
+    raise FormatError(
+        f"{path}: this is the state of a simulator, which a run cannot go on from\n"
+        f"    found:    {f'changed by hand: {changed}' if changed else 'nothing that was changed by hand'}\n"
+        "    expected: a run directory, or a checkpoint in one\n"
+        "    hint:     petabatch.Simulator(network).load(file) goes on from it"
+    )

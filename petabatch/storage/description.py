@@ -12,8 +12,7 @@ from typing import Any, Literal
 
 from petabatch.errors import DamagedError, StorageError
 from petabatch.storage import FORMAT, seal
-from petabatch.storage.containment import is_segment, refuse_references
-from petabatch.storage.damaged import naming_damage, opened
+from petabatch.storage.damaged import naming_damage
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.files import DESCRIPTION
 from petabatch.storage.gaps import Gap
@@ -89,7 +88,7 @@ def recorded_provenance(directory: RunDirectory) -> Mapping[str, Any] | None:
 def status_of(directory: RunDirectory) -> str:
     """Return the status that `run.h5` tells; nothing if it is missing or damaged."""
     try:
-        with _index(directory) as attributes:
+        with _reading_index(directory) as attributes:
             return str(attributes["status"])
     except StorageError:
         return ""
@@ -98,7 +97,7 @@ def status_of(directory: RunDirectory) -> str:
 def indexed_steps(directory: RunDirectory) -> tuple[int, list[Gap]]:
     """Return the last step of the index, and what it calls lost; 0 and nothing if it is damaged."""
     try:
-        with _index(directory) as attributes:
+        with _reading_index(directory) as attributes:
             gaps = json.loads(attributes.get("gaps", "[]"))
             return int(attributes["steps_reached"]), [(int(first), int(last)) for first, last in gaps]
     except StorageError:
@@ -143,14 +142,14 @@ def _stored(directory: RunDirectory) -> Iterator[dict[str, Any]]:
 
 
 @contextmanager
-def _index(directory: RunDirectory) -> Iterator[Any]:
-    """Open the index, for its root attributes; raises DamagedError if it is damaged or missing."""
-    path = directory.path / directory.index
+def _reading_index(directory: RunDirectory) -> Iterator[dict[str, Any]]:
+    """Give the root attributes of the index; raises DamagedError if it is damaged or missing."""
     seal.verify(directory.path, directory.index)
-    if directory.in_zarr:
-        with naming_damage(path):
-            yield seal.read_json(path)["attributes"]
-            return
-    with opened(path, "run") as file:
-        refuse_references(file, is_segment)
-        yield file.attrs
+    with naming_damage(directory.path / directory.index):
+        yield directory.format.attributes(directory)
+
+
+def verify_index(directory: RunDirectory, contents: bool = True) -> None:
+    """Raise DamagedError unless the index is as it was written; without `contents` only its seal is read."""
+    seal.verify(directory.path, directory.index, contents)
+    directory.format.check_index(directory)

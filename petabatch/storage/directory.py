@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import re
 import shutil
@@ -11,35 +10,37 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from petabatch.errors import DamagedError, Problem, RunDirectoryError, StorageError, similar_path
+from petabatch.errors import DamagedError, Problem, RunDirectoryError, similar_path
 from petabatch.storage import seal
-from petabatch.storage.atomic import new_file
+from petabatch.storage.atomic import new_file, remove
 from petabatch.storage.claim import LOG, Claim
 from petabatch.storage.containment import refuse_links
+from petabatch.storage.damaged import refuse_state
 from petabatch.storage.files import (
     CHECKPOINTS,
     DATA,
     DESCRIPTION,
     EQUATIONS,
     INPUTS,
-    METADATA,
     PARAMS,
     PARTS,
     POINTS,
     RESOLVED,
-    RUN_FILE,
-    STORE,
+    Output,
     lacking,
+    output_in,
     refuse_replacement,
+    resolved_value,
     temporary_name,
 )
+from petabatch.storage.format import Format, format_of
 from petabatch.storage.seal import new_run_id, recorded_run_id, sealed_json
-from petabatch.storage.simulator_state import refuse_state
 
 _ARRAYS = re.compile(r"in memory: [^\"]*, sha256 ([0-9a-f]{16})")
 """What stands in `params.json` for an array of `DATA`."""
@@ -47,7 +48,7 @@ _ARRAYS = re.compile(r"in memory: [^\"]*, sha256 ([0-9a-f]{16})")
 
 @dataclass(frozen=True)
 class RunDirectory:
-    """`run.h5` or `run.zarr`, `parts/`, `checkpoints/`, the params file as given, and `log.txt`."""
+    """What people open, `parts/`, `checkpoints/`, the params file as given, and `log.txt`."""
 
     path: Path
     run_id: str = field(default="", compare=False)
@@ -55,23 +56,25 @@ class RunDirectory:
     summaries: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
     """Cached summaries of the segments, which are immutable, by file name."""
 
+    @cached_property
+    def output(self) -> Output:
+        """Where it keeps what is recorded, also where that has been removed."""
+        return output_in(self.path)
+
     @property
-    def in_zarr(self) -> bool:
-        """Whether what is recorded goes to a Zarr store, also where that has been removed."""
-        if (self.path / STORE).is_dir():
-            return True
-        # Otherwise files that are missing would have the names of a run in HDF5, and `resume` would make one.
-        return not (self.path / RUN_FILE).exists() and _value(self.resolved, "output", "format") == "zarr"
+    def format(self) -> Format:
+        """How what is recorded is written and read."""
+        return format_of(self.output)
 
     @property
     def run_file(self) -> Path:
-        """What is to be opened: the index in HDF5, or the store."""
-        return self.path / (STORE if self.in_zarr else RUN_FILE)
+        """What is to be opened: `run.h5`, or what there is in its place."""
+        return self.path / self.output.file
 
     @property
     def index(self) -> str:
         """The file, by its path below the directory, without which nothing can be read."""
-        return f"{STORE}/{METADATA}" if self.in_zarr else RUN_FILE
+        return self.output.index
 
     @property
     def parts(self) -> Path:
@@ -125,7 +128,7 @@ class RunDirectory:
 
         It may have if that cannot be read: no steps are lost that may never have been recorded.
         """
-        return _value(self.resolved, "run", "start_from", unknown=True) is not None
+        return resolved_value(self.path, "run", "start_from", unknown=True) is not None
 
     @property
     def inputs(self) -> Path:
@@ -272,18 +275,7 @@ class RunDirectory:
         """Remove unfinished files of a killed run; called on rank 0, which has claimed it alone."""
         for folder in (self.path, self.parts, self.checkpoints, self.path / POINTS):
             for leftover in folder.glob(temporary_name("*")):
-                try:
-                    leftover.unlink()
-                except OSError as error:
-                    raise StorageError(f"{leftover}: cannot be removed: {error.strerror}") from error
-
-
-def _value(resolved: Path, table: str, key: str, unknown: object = None) -> object:
-    """Return a value of `params.json`, None if it has none, or `unknown` where the file cannot be read."""
-    try:
-        return json.loads(resolved.read_text(encoding="utf-8")).get(table, {}).get(key)
-    except (OSError, ValueError, TypeError, AttributeError):
-        return unknown
+                remove(leftover)
 
 
 def _unwritable(path: Path, error: OSError) -> RunDirectoryError:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
+from dataclasses import dataclass
 from pathlib import Path
 
 from petabatch.errors import RunDirectoryError
 
-RUN_FILE, PARTS, CHECKPOINTS = "run.h5", "parts", "checkpoints"
-STORE, METADATA = "run.zarr", "zarr.json"
-"""In place of `run.h5`: the folder of a run in Zarr, and what is in each of its groups and arrays."""
+PARTS, CHECKPOINTS = "parts", "checkpoints"
 RESOLVED, INPUTS = "params.json", "inputs.json"
 EQUATIONS = "equations.json"
 """What was derived of the equations of a network, where it has any."""
@@ -17,9 +17,68 @@ DATA = "data"
 DESCRIPTION = "run.json"
 POINTS = "points"
 """The folder of a sweep or a pool; see `storage.points`."""
+ORIGIN = "origin"
+"""The folder of a sweep with the checkpoint that its points start from, in a folder `CHECKPOINTS`."""
 LOST = ".lost"
 """Ending of what is left of a segment that is lost; see `storage.lost`."""
 PARAMS = ("params.toml", "params.py")
+
+
+@dataclass(frozen=True)
+class Output:
+    """Where a run keeps what it records."""
+
+    module: str
+    """That of its `storage.format.Format`."""
+    file: str
+    """What people open, in the run directory."""
+    suffix: str
+    """That of its segments."""
+    metadata: str = ""
+    """Where `file` is a folder: the file of it without which nothing can be read."""
+
+    @property
+    def index(self) -> str:
+        """The file without which nothing can be read, by its path in the run directory."""
+        return f"{self.file}/{self.metadata}" if self.metadata else self.file
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """What is made with the run directory."""
+        return (self.file,) if self.metadata else ()
+
+
+OUTPUTS = {
+    "hdf5": Output("petabatch.storage.hdf5", "run.h5", ".h5"),
+    "zarr": Output("petabatch.storage.zarr3", "run.zarr", ".json", "zarr.json"),
+}
+"""By the value of `output.format`."""
+HDF5 = OUTPUTS["hdf5"]
+RUN_FILE = HDF5.file
+RUN_FILES = tuple(one.file for one in OUTPUTS.values())
+
+
+def output_in(root: Path) -> Output:
+    """Return where the run in a directory keeps what it records, also where that has been removed."""
+    there = [one for one in OUTPUTS.values() if (root / one.file).exists()]
+    if there:
+        return there[-1]
+    # Otherwise files that are missing would have the names of a run in HDF5, and `resume` would make one.
+    return OUTPUTS.get(str(resolved_value(root, "output", "format")), HDF5)
+
+
+def output_at(file: Path) -> Output:
+    """Return the kind of what people open: by its name, or, of a folder, by what is in it."""
+    kinds = [one for one in OUTPUTS.values() if one.metadata and (file / one.metadata).is_file()]
+    return next((one for one in (*kinds, *OUTPUTS.values()) if one in kinds or one.file == file.name), HDF5)
+
+
+def resolved_value(root: Path, table: str, key: str, unknown: object = None) -> object:
+    """Return a value of `params.json`, None if it has none, or `unknown` where the file cannot be read."""
+    try:
+        return json.loads((root / RESOLVED).read_text(encoding="utf-8")).get(table, {}).get(key)
+    except (OSError, ValueError, TypeError, AttributeError):
+        return unknown
 
 
 def temporary_name(name: str) -> str:
@@ -27,8 +86,11 @@ def temporary_name(name: str) -> str:
     return f".{name}.tmp"
 
 
-SEGMENT = r"steps_(\d+)-(\d+)(?:_slices_(\d+)-(\d+))?(\.h5|\.json)"
-"""Of `PARTS`: first and last step, first slice and the one after the last. Those of runs in Zarr are JSON."""
+SEGMENT = (
+    r"steps_(\d+)-(\d+)(?:_slices_(\d+)-(\d+))?"
+    f"({'|'.join(re.escape(one.suffix) for one in OUTPUTS.values())})"
+)
+"""Of `PARTS`: first and last step, first slice and the one after the last, suffix."""
 HEAD, PART = r"step_(\d+)\.h5", r"step_\d+_rank_\d+_[0-9a-f]{8}\.h5"
 """Of `CHECKPOINTS`: a checkpoint by its step, and what a rank wrote of it, by its checksum."""
 POINTS_FILE = r"(\d+)-of-(\d+)_(\d+)_(\d+)(?:-(\d+))?\.h5"
@@ -41,7 +103,12 @@ _OURS = {
     PARTS: re.compile(rf"\.?{SEGMENT}(\.tmp|\{LOST})?"),
     CHECKPOINTS: re.compile(rf"\.?({HEAD}|{PART}|step_\d+_rank_\d+\.h5|{WAVE})(\.tmp)?"),
     DATA: re.compile(ARRAY),
-    STORE: re.compile(rf"\.?{re.escape(METADATA)}(\.tmp)?|\w+"),
+    **{
+        one.file: re.compile(rf"\.?{re.escape(one.metadata)}(\.tmp)?|\w+")
+        for one in OUTPUTS.values()
+        if one.metadata
+    },
+    ORIGIN: re.compile(CHECKPOINTS),
     POINTS: re.compile(rf"\.?{POINTS_FILE}(\.tmp|\{LOST})?|\d+-of-\d+_\d+\.txt"),
 }
 FOLDERS = tuple(_OURS)
@@ -51,9 +118,9 @@ _FILES = {
     RESOLVED,
     INPUTS,
     EQUATIONS,
-    RUN_FILE,
+    *RUN_FILES,
     DESCRIPTION,
-    *map(temporary_name, (RESOLVED, INPUTS, RUN_FILE, DESCRIPTION)),
+    *map(temporary_name, (RESOLVED, INPUTS, DESCRIPTION, *RUN_FILES)),
 }
 _LOGS = re.compile(r"log(\.rank\d+)?\.txt|\.shared_[0-9a-f]+\.tmp")
 """Also what `storage.shared` leaves if it is killed."""

@@ -114,7 +114,7 @@ def _stream(
 
 def _coordinate_on(file: Any, coordinate: Coordinate, batch: Any) -> Any:
     """Create a dataset with a value for each slice."""
-    dataset = file.create_dataset(coordinate.name, data=np.array(coordinate.values))
+    dataset = file.create_dataset(coordinate.name, data=np.array(coordinate.values, coordinate.dtype))
     dataset.attrs["description"] = coordinate.description
     dataset.attrs["key"] = coordinate.key
     dataset.dims[0].label = "batch"

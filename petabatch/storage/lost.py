@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from petabatch.errors import StorageError
+from petabatch.storage.atomic import remove
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.files import LOST
 from petabatch.storage.segment import Segment
@@ -42,11 +43,7 @@ def put_aside(path: Path) -> None:
 def drop_lost(directory: RunDirectory, chosen: Callable[[Segment], bool]) -> None:
     """Remove what is left of the chosen segments, since their steps are recorded again."""
     for segment in filter(chosen, _marked(directory)):
-        mark = directory.parts / f"{segment.name}{LOST}"
-        try:
-            mark.unlink(missing_ok=True)
-        except OSError as error:
-            raise StorageError(f"{mark}: cannot be removed: {error.strerror}") from error
+        remove(directory.parts / f"{segment.name}{LOST}")
 
 
 def _marked(directory: RunDirectory) -> list[Segment]:
@@ -57,6 +54,6 @@ def _marked(directory: RunDirectory) -> list[Segment]:
 
 def hint(directory: RunDirectory) -> str:
     """Return what can be done about damaged segments of which there is no copy."""
-    if directory.in_zarr:  # `repair` refuses it: its arrays have no gaps
+    if not directory.format.has_gaps:  # `repair` refuses it
         return "`petabatch run --force` starts the run again at step 0"
     return f"`petabatch verify --repair {directory.path}` takes their steps out of the run, and lists them"

@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import os
-import shutil
 from pathlib import Path
 from typing import Any
 
 from petabatch.errors import Problem, StorageError
-from petabatch.storage import seal
-from petabatch.storage.atomic import available, new_file, new_hdf5
-from petabatch.storage.damaged import naming_damage
-from petabatch.storage.description import describe, indexed_steps, metadata_of
+from petabatch.storage.atomic import available, new_hdf5
+from petabatch.storage.description import describe, indexed_steps, verify_index
 from petabatch.storage.directory import RunDirectory
-from petabatch.storage.join import join
 from petabatch.storage.layout import lay_out
 from petabatch.storage.rows import find_gaps, find_rows, verify_rows
 from petabatch.storage.segment import create_dataset, create_plain
-from petabatch.storage.zarr3 import metadata
-from petabatch.storage.zarr3.copy import copy, copy_whole
 from petabatch.variable import Stream
 
 
@@ -35,7 +29,12 @@ def merge(folder: str | os.PathLike[str], target: str | os.PathLike[str]) -> Pat
         raise StorageError(problem.render(str(target)))
     path = available(target, "run.h5")
     if directory.in_waves:
-        return _copied(directory, path)
+        if not (directory.path / directory.index).exists():
+            hint = f"    hint:     petabatch join {directory.path}"
+            raise StorageError(f"{directory.run_file}: the points of this sweep are not joined yet\n{hint}")
+        verify_index(directory)
+        directory.format.copy_points(directory, path)
+        return path
     described = describe(directory)
     verify_rows(directory, described.batch, indexed_steps(directory)[0])
     rows, _ = find_rows(directory, described.batch)
@@ -52,26 +51,5 @@ def merge(folder: str | os.PathLike[str], target: str | os.PathLike[str]) -> Pat
 
     with new_hdf5(path) as (file, check):
         lay_out(file, rows, find_gaps(directory, rows), described, place_values, place_steps)
-        if directory.in_zarr:
-            copy(directory, rows, values, steps, check)
-        else:
-            join(directory.parts, rows, values, steps, check)
-    return path
-
-
-def _copied(directory: RunDirectory, path: Path) -> Path:
-    """Copy the `run.h5` of a sweep or a pool, or its store, which have their values themselves."""
-    if not (directory.path / directory.index).exists():
-        hint = f"    hint:     petabatch join {directory.path}"
-        raise StorageError(f"{directory.run_file}: the points of this sweep are not joined yet\n{hint}")
-    seal.verify(directory.path, directory.index)
-    if directory.in_zarr:
-        metadata.check(directory, metadata_of(directory))
-        with new_hdf5(path) as (target, check):
-            copy_whole(directory.run_file, target, check)
-        return path
-    with naming_damage(directory.run_file):
-        source = directory.run_file.open("rb")
-    with source, new_file(path) as file:
-        shutil.copyfileobj(source, file)
+        directory.format.copy(directory, rows, values, steps, check)
     return path

@@ -19,8 +19,9 @@ from typing import Any
 import h5py
 import numpy as np
 
-from petabatch.errors import DamagedError, StorageError
+from petabatch.errors import DamagedError
 from petabatch.storage import seal
+from petabatch.storage.atomic import remove
 from petabatch.storage.containment import refuse_references
 from petabatch.storage.damaged import opened
 from petabatch.storage.directory import RunDirectory
@@ -257,7 +258,8 @@ def lose_damaged(directory: RunDirectory) -> list[str]:
 
 def drop_lost(directory: RunDirectory) -> None:
     """Remove what is left of files that were taken out of a run, since all points are finished again."""
-    _remove((directory.path / POINTS).glob(f"*{LOST}"))
+    for path in (directory.path / POINTS).glob(f"*{LOST}"):
+        remove(path)
 
 
 def drop_superseded(directory: RunDirectory) -> None:
@@ -271,12 +273,5 @@ def drop_superseded(directory: RunDirectory) -> None:
         if old := [one for one in names if wide.supersedes(one)]:
             with suppress(DamagedError):
                 read(directory, wide)
-                _remove(directory.path / POINTS / str(one) for one in old)
-
-
-def _remove(paths: Iterable[Path]) -> None:
-    for path in paths:
-        try:
-            path.unlink(missing_ok=True)
-        except OSError as error:
-            raise StorageError(f"{path}: cannot be removed: {error.strerror}") from error
+                for one in old:
+                    remove(directory.path / POINTS / str(one))

@@ -50,17 +50,15 @@ def collect(
     devices: Sequence[str] = (),
     command: Sequence[str] | None = None,
     started: str | None = None,
-    began: datetime | None = None,
     overrides: Sequence[str] = (),
 ) -> dict[str, object]:
     """Return the root attributes of a run file.
 
     `params_text` is the params file as given, `params` the same with all defaults, ready for JSON. `hosts`
     and `devices` have one entry per rank. `started` (UTC, ISO 8601) is when a resumed run was first started;
-    it defaults to when this process `began`, which defaults to now. `overrides` are those of the command
-    line, such as `layers.V1.threshold=0.3`.
+    it defaults to now. `overrides` are those of the command line, such as `layers.V1.threshold=0.3`.
     """
-    now = (began or datetime.now(UTC)).isoformat(timespec="seconds")
+    now = datetime.now(UTC).isoformat(timespec="seconds")
     return {
         "petabatch_version": __version__,
         "git": commit(),
@@ -88,7 +86,6 @@ def of_run(
     *,
     directory: RunDirectory | None = None,
     before: Mapping[str, Any] | None = None,
-    began: datetime | None = None,
 ) -> dict[str, Any]:
     """Return what is recorded of a run on the ranks of `comm`, without its durations.
 
@@ -103,7 +100,6 @@ def of_run(
         ranks=comm.size,
         devices=devices,
         started=known.get("started"),
-        began=began,
         overrides=known.get("overrides") or list(loaded.location.overrides.values()),
     )
     return found if directory is None else {**found, "inputs": summary(directory)}

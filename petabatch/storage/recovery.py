@@ -57,7 +57,7 @@ def resume_point(directory: RunDirectory) -> Path | None:
             without = f";\n              or {hint(directory)}, and the run can be resumed"
             raise DamagedError(
                 f"{found}\n    found:    no checkpoint from before these steps\n    hint:     {RESTORE}"
-                f"{'' if directory.in_zarr else without}"
+                f"{without if directory.format.has_gaps else ''}"
             )
     _warn(problems, step)
     return head

@@ -13,8 +13,7 @@ from petabatch.storage.directory import RunDirectory
 from petabatch.storage.gaps import BEFORE, Gap, covered, cut, gaps_between, steps_text
 from petabatch.storage.lost import hint, lost_segments
 from petabatch.storage.seal import verify
-from petabatch.storage.segment import COMMIT, Segment, Summary, read_summary
-from petabatch.storage.zarr3.commits import check_chunks, read_commit
+from petabatch.storage.segment import Segment, Summary
 from petabatch.variable import Stream
 
 _NONE = (0, 0)
@@ -80,16 +79,14 @@ def check_segment(directory: RunDirectory, segment: Segment, contents: bool = Tr
     """Raise DamagedError unless a segment is as it was written, and that of its name."""
     verify(directory.path, segment.path, contents)
     _summary(directory, segment)  # a seal does not cover the name
-    if contents and segment.suffix == COMMIT:
-        check_chunks(directory, segment)
+    if contents:
+        directory.format.check_values(directory, segment)
 
 
 def size_of(directory: RunDirectory, segment: Segment) -> int:
     """Return the bytes that are read to verify a segment; 0 if it is gone or cannot be read."""
     try:
-        if segment.suffix == COMMIT:
-            return read_commit(directory.parts / segment.name).nbytes
-        return (directory.parts / segment.name).stat().st_size
+        return directory.format.size_of(directory.parts / segment.name)
     except (OSError, StorageError):
         return 0
 
@@ -202,8 +199,7 @@ def _summaries(directory: RunDirectory, row: Sequence[Segment]) -> tuple[Summary
 
 
 def _summary(directory: RunDirectory, segment: Segment) -> Summary:
-    path = directory.parts / segment.name
-    return read_commit(path) if segment.suffix == COMMIT else read_summary(path)
+    return directory.format.read_summary(directory.parts / segment.name)
 
 
 def _tiles(row: Sequence[Segment], batch: int) -> bool:

@@ -26,7 +26,7 @@ _LINE = re.compile(rb"\npetabatch run ([0-9a-f]{16}) crc32 ([0-9a-f]{8})\n")
 _LENGTH = len(b"\npetabatch run 0123456789abcdef crc32 01234567\n")
 _DIGITS = len(b"01234567\n")
 """Bytes that a seal does not cover."""
-_KEY, _RUN, _CRC = "seal", "run_id", "crc32"
+KEY, _RUN, _CRC = "seal", "run_id", "crc32"
 _ATTRIBUTES = "attributes"
 """Of the metadata of a Zarr group, which may have no other keys."""
 _BLOCK = 1 << 22
@@ -68,15 +68,15 @@ def seal(descriptor: int, run_id: str) -> None:
 def sealed_json(table: Mapping[str, Any], run_id: str) -> str:
     """Return a table as JSON, with its seal."""
     of_run = {_RUN: run_id}
-    return json.dumps({**table, _KEY: {**of_run, _CRC: _json_checksum({**table, _KEY: of_run})}}, indent=1)
+    return json.dumps({**table, KEY: {**of_run, _CRC: _json_checksum({**table, KEY: of_run})}}, indent=1)
 
 
 def sealed_attributes(table: Mapping[str, Any], run_id: str) -> str:
     """Return the metadata of a group in Zarr as JSON, with its seal among the attributes."""
     of_run = {_RUN: run_id}
-    attributes = {**table[_ATTRIBUTES], _KEY: of_run}
+    attributes = {**table[_ATTRIBUTES], KEY: of_run}
     crc = _json_checksum({**table, _ATTRIBUTES: attributes})
-    return json.dumps({**table, _ATTRIBUTES: {**attributes, _KEY: {**of_run, _CRC: crc}}})
+    return json.dumps({**table, _ATTRIBUTES: {**attributes, KEY: {**of_run, _CRC: crc}}})
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -87,7 +87,7 @@ def read_json(path: Path) -> dict[str, Any]:
     table = json.loads(path.read_bytes())
     if not isinstance(table, dict):
         raise ValueError("this is not a table")
-    table.pop(_KEY, None)
+    table.pop(KEY, None)
     return table
 
 
@@ -155,7 +155,7 @@ def _verify_json(path: Path) -> str:
         text = file.read()
     try:
         stored = json.loads(text)
-        seal = stored.get(_KEY) or stored.get(_ATTRIBUTES, {}).get(_KEY)
+        seal = stored.get(KEY) or stored.get(_ATTRIBUTES, {}).get(KEY)
         if seal is None:
             raise DamagedError(f"{path}: this file is damaged: it has no seal")
         whole = seal.pop(_CRC) == _json_checksum(stored)

@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -17,14 +17,9 @@ from petabatch.storage.atomic import new_hdf5
 from petabatch.storage.containment import refuse_references, refuse_renamed
 from petabatch.storage.damaged import opened
 from petabatch.storage.directory import RunDirectory
-from petabatch.storage.files import PARTS, SEGMENT
+from petabatch.storage.files import HDF5, PARTS, SEGMENT
 from petabatch.variable import Stream
 
-if TYPE_CHECKING:
-    from petabatch.engine.recorder import Record
-
-COMMIT = ".json"
-"""Suffix of a segment whose values are in the chunks of a Zarr store."""
 _COMPRESSED = 4096
 """Bytes per time (and slice) from which an array is compressed."""
 _PLAIN_CHUNK = 1 << 18
@@ -33,6 +28,27 @@ _EVENTS = 1 << 15
 """Events of a chunk."""
 _CHUNK_LIMIT = 1 << 24
 """Bytes of the largest chunk."""
+
+
+class Record(Protocol):
+    """What one stream has recorded."""
+
+    def __init__(self, stream: Stream, steps: np.ndarray, values: np.ndarray, /) -> None: ...
+
+    @property
+    def stream(self) -> Stream:
+        """The stream."""
+
+    @property
+    def steps(self) -> np.ndarray:
+        """int64 `[n]`."""
+
+    @property
+    def values(self) -> np.ndarray:
+        """`[n, slices of the rank, ...]` for batched streams, else `[n, ...]`."""
+
+
+AnyRecord = TypeVar("AnyRecord", bound=Record)
 
 
 @dataclass(frozen=True, order=True)
@@ -45,7 +61,7 @@ class Segment:
     lo: int = -1
     hi: int = -1
     """Slices `lo` to `hi - 1` as one rank wrote them; negative when merged from the files of all ranks."""
-    suffix: str = ".h5"
+    suffix: str = HDF5.suffix
 
     @property
     def merged(self) -> bool:

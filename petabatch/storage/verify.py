@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -15,7 +15,7 @@ from petabatch.storage import points, seal
 from petabatch.storage.checkpoint import checkpoint_heads, checkpoint_steps, parts_of, step_of
 from petabatch.storage.checkpoint_part import verify as verify_part
 from petabatch.storage.claim import claimed
-from petabatch.storage.description import describe, indexed_steps, metadata_of, segments_of
+from petabatch.storage.description import describe, indexed_steps, segments_of, verify_index
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.files import CHECKPOINTS, DESCRIPTION, LOST, PARAMS, PARTS, POINTS
 from petabatch.storage.gaps import steps_text
@@ -32,7 +32,6 @@ from petabatch.storage.rows import (
 )
 from petabatch.storage.segment import Segment
 from petabatch.storage.wave import waves_of
-from petabatch.storage.zarr3 import metadata
 
 
 @dataclass(frozen=True)
@@ -115,7 +114,7 @@ def _fixed_files(directory: RunDirectory) -> list[str]:
     # been killed after its only checkpoint, at its end, and before its first index.
     alone = not directory.started_from_another and not directory.in_waves
     flushed = alone and any(checkpoint_steps(directory))
-    merged = not directory.in_zarr and any(segment.merged for segment in of_rank_0)
+    merged = directory.format.per_rank and any(segment.merged for segment in of_rank_0)
     there = (directory.path / directory.index).exists()
     indexed = flushed or merged or len(of_rank_0) > 1 or _ended(directory) or there
     described = indexed or (directory.path / DESCRIPTION).exists()
@@ -151,9 +150,10 @@ def _size(path: Path) -> int:
 
 def _check_fixed(directory: RunDirectory, name: str, contents: bool) -> None:
     if name not in PARAMS:
-        seal.verify(directory.path, name, contents)
-        if directory.in_zarr and name == directory.index:
-            metadata.check(directory, metadata_of(directory))
+        if name == directory.index:
+            verify_index(directory, contents)
+        else:
+            seal.verify(directory.path, name, contents)
         return
     try:
         given = describe(directory).provenance.get("params_given")
@@ -175,16 +175,29 @@ def _check_points(directory: RunDirectory, name: points.Name, contents: bool) ->
     points.read(directory, name, contents)
 
 
+def can_be_indexed(directory: RunDirectory, damaged: Iterable[Segment]) -> bool:
+    """Return whether an index can be made where these segments are damaged, or their values are."""
+    if directory.format.has_gaps:
+        return True
+    for segment in damaged:
+        try:
+            check_segment(directory, segment, contents=False)
+        except StorageError:
+            return False
+    return True
+
+
 def repair(directory: RunDirectory) -> list[tuple[str, str]]:
     """Rebuild the index from the whole segments.
 
-    Segments that are damaged or missing are taken out of the run: the index names their steps as lost.
-    Returns what was done, `rebuilt`, with the name of each file. Called by one process, which has claimed the
-    directory. Raises DamagedError, with nothing changed, if the description of what segments hold is damaged
-    too.
+    Segments that are damaged or missing are taken out of the run: the index names their steps as lost, and
+    points of a sweep are to be made again; its index is made by who knows all of its points.
+    Returns what was done, `lost` or `rebuilt`, with the name of each file. Called by one process, which has
+    claimed the directory. Raises DamagedError, with nothing changed, if the description of what segments hold
+    is damaged too.
     """
     states = list(file_states(directory))
-    done = []
+    done = [("lost", name) for name in points.lose_damaged(directory)]
     damaged = {state.name for state in states if state.state == "damaged"}
     if not directory.in_waves and (
         directory.index in damaged or all_segments(directory) or lost_segments(directory)
@@ -193,11 +206,13 @@ def repair(directory: RunDirectory) -> list[tuple[str, str]]:
         indexed = indexed_steps(directory)
         whole = [s.checkpoint for s in states if s.checkpoint is not None and s.name not in damaged]
         lost = {s.segment for s in states if s.segment is not None and s.state == "damaged"}
-        if lost and directory.in_zarr:
-            raise DamagedError(
-                f"{directory.path}: steps cannot be taken out of a run in Zarr, whose arrays have no gaps\n"
-                "    hint:     restore the files from a copy, or resume the run from an earlier checkpoint"
-            )
+        if lost and not directory.format.has_gaps:
+            if directory.index not in damaged or not can_be_indexed(directory, lost):
+                what = f"steps cannot be taken out of {directory.run_file.name}, whose arrays have no gaps"
+                hint = "restore the files from a copy, or resume the run from an earlier checkpoint"
+                raise DamagedError(f"{directory.path}: {what}\n    hint:     {hint}")
+            write_index(directory, d, limit=math.inf)
+            return [*done, ("rebuilt", directory.index)]
         give_up(directory, lost)
         missing = missing_steps(directory, d.batch, max([indexed[0], *whole]))
         give_up(directory, (Segment(*gap) for gap in missing))

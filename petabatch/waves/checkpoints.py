@@ -1,4 +1,4 @@
-"""Checkpoints inside long waves, from which they go on after a kill or a signal."""
+"""Waves on disk: checkpoints inside long ones, commits of those that have ended, the end of a sweep."""
 
 from __future__ import annotations
 
@@ -7,26 +7,89 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from petabatch.engine.failure import Failure
 from petabatch.errors import StorageError
 from petabatch.logs import log
+from petabatch.parallel.comm import Comm
+from petabatch.spec.network import Network
 from petabatch.storage import wave
-from petabatch.storage.point_rows import Layout, Room
+from petabatch.storage.checkpoint import save_checkpoint
+from petabatch.storage.checkpoint_part import Part
+from petabatch.storage.directory import RunDirectory
+from petabatch.storage.point_rows import Layout, Room, Rows
+from petabatch.storage.points_writer import PointsWriter
 from petabatch.storage.wave import SavedWave
-from petabatch.waves.end import End
 from petabatch.waves.finished import Points
 
 _EVERY = 60.0
 """Seconds of a wave between two checkpoints."""
 ON_DISK = 1 << 30
 """Bytes that the points of a wave record, from which on they are on disk until the wave ends."""
+_COMMIT = 1.0
+"""Seconds between two commits, unless a wave takes longer."""
 _PAUSE = 50
 """Between two checkpoints at least this many times what the last one took."""
+
+
+@dataclass
+class Committing:
+    """Finished waves that are not yet committed."""
+
+    writer: PointsWriter
+    nbytes: int
+    """Of what a point records."""
+    committed: Callable[[], None]
+    """Called when all that was added is committed."""
+    _waves: list[Rows] = field(default_factory=list)
+    _last: float = field(default_factory=time.monotonic)
+
+    def __enter__(self) -> Committing:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.commit()
+
+    def add(self, wave: Rows) -> bool:
+        """Take over a wave; return whether all are committed now."""
+        self._waves.append(wave)
+        if not self._large and time.monotonic() - self._last < _COMMIT:
+            return False
+        self.commit()
+        return True
+
+    @property
+    def _large(self) -> bool:
+        return self.nbytes * sum(map(len, self._waves)) > ON_DISK
+
+    def commit(self) -> None:
+        """Write all to a file of points; what the last wave records may be on disk, and stays apart then."""
+        if not self._waves:
+            return
+        *before, last = self._waves
+        for rows in (before, [last]) if before and self._large else (self._waves,):
+            self.writer.commit(Rows.joined(rows))
+        self._waves, self._last = [], time.monotonic()
+        self.committed()
+
+
+@dataclass(frozen=True)
+class End:
+    """The state at the end of a wave."""
+
+    numbers: Sequence[int]
+    """Its slices in the sweep."""
+    step: int
+    arrays: Mapping[str, np.ndarray]
+    batched: set[str]
+    failures: Mapping[int, Failure]
+    """Why slices have stopped, by their place in the wave."""
 
 
 class WaveCheckpoints:
@@ -133,3 +196,39 @@ def left_under_way(
 
 def _rows(values: np.ndarray) -> set[bytes]:
     return {row.tobytes() for row in np.ascontiguousarray(values)}
+
+
+def save_end(directory: RunDirectory, network: Network, ends: Sequence[End], leaders: Comm) -> None:
+    """Write the state of all slices of a sweep, if each rank has at most one wave of them; collective."""
+    ranks = leaders.gather([(one.numbers[0], one.numbers[-1] + 1, len(one.numbers)) for one in ends]) or ()
+    found = sorted(span for spans in ranks for span in spans)
+    edges = [0, *(end for _, end, _ in found)]
+    covers = [begin for begin, *_ in found] == edges[:-1] and edges[-1] == network.batch
+    in_one = all(len(spans) <= 1 for spans in ranks) and all(end - begin == n for begin, end, n in found)
+    begins: list[int] | None = leaders.broadcast(edges[:-1] if covers and in_one else None)
+    if begins is None:
+        return
+    mine = ends[0] if ends else None
+    writers = leaders.split(int(mine is not None))
+    if mine is None:
+        return
+
+    def in_order(part: Part) -> Sequence[Part] | None:
+        parts = writers.gather(part)
+        return None if parts is None else sorted(parts, key=lambda one: one.lo)
+
+    failed = [[mine.numbers[place], one.why, one.step] for place, one in sorted(mine.failures.items())]
+    everywhere = sorted(one for ranks in writers.gather(failed) or () for one in ranks)
+    save_checkpoint(
+        directory,
+        mine.step,
+        mine.arrays,
+        mine.batched,
+        {"step": mine.step, **({"failed": everywhere} if everywhere else {})},
+        lo=mine.numbers[0],
+        hi=mine.numbers[-1] + 1,
+        batch=network.batch,
+        rank=begins.index(mine.numbers[0]),  # ranks of a resumed sweep may have their waves in another order
+        gather=in_order,
+        keep=network.checkpoint.keep,
+    )

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field, replace
 
 import numpy as np
 
-from petabatch.assembly import initialise, open_engine, open_evaluation
+from petabatch.assembly import initialise, opened
 from petabatch.clock import fires
 from petabatch.engine.driver import At, Hook, drive
 from petabatch.engine.engine import Engine
@@ -27,8 +27,7 @@ from petabatch.spec.network import Network
 from petabatch.start_from import Place
 from petabatch.storage.point_rows import POINT, Layout, Room, Rows
 from petabatch.storage.wave import SavedWave
-from petabatch.waves.checkpoints import WaveCheckpoints
-from petabatch.waves.end import End
+from petabatch.waves.checkpoints import End, WaveCheckpoints
 from petabatch.waves.finished import Points
 from petabatch.waves.team import Team
 
@@ -45,6 +44,24 @@ class Wave:
     rows: Rows
     times: Mapping[str, float] = field(default_factory=dict)
     """Seconds by activity."""
+
+
+@dataclass(frozen=True)
+class Making:
+    """How points are computed: by whom, and what is done around their steps.
+
+    Each rank of the team has a GPU of its own where they run on GPUs. The first of its ranks is asked whether
+    to stop, told how far points are, and has checkpoints.
+    """
+
+    team: Team
+    stopped: Callable[[], bool]
+    checkpoints: WaveCheckpoints | None = None
+    """Those that waves go on from; the first rank makes more of them."""
+    reached: Callable[[float], object] = lambda points: None
+    """It is told how far a wave is, as a number of points."""
+    device: Device | None = None
+    """The GPU of this rank, if waves are computed on one."""
 
 
 def layout_of(
@@ -65,26 +82,17 @@ def layout_of(
     return Layout(network, paths, batch, tuple(streams), steps)
 
 
-def waves(
-    loaded: Loaded,
-    points: Points,
-    layout: Layout,
-    team: Team,
-    device: Device | None,
-    stopped: Callable[[], bool],
-    checkpoints: WaveCheckpoints | None = None,
-    reached: Callable[[float], object] = lambda points: None,
-) -> Iterator[Wave]:
+def waves(loaded: Loaded, points: Points, layout: Layout, making: Making) -> Iterator[Wave]:
     """Compute points together; the first of a team yields them as one wave, or, where one raises, in parts.
 
     A point that raises alone is a failed one, and so it is for a team if it raises on all its ranks: else
-    others wait for the rank that has raised. With `checkpoints`, a wave goes on from the last of its own.
-    `reached` is told how far they are, as a number of points. Raises Stopped when `stopped`, which is
-    collective for the team.
+    others wait for the rank that has raised. Raises Stopped when `making.stopped`, which is collective for
+    the team here.
     """
+    team = making.team
     try:
         with team.meeting():
-            wave = _wave(loaded, points, layout, team, device, stopped, checkpoints, reached)
+            wave = _wave(loaded, points, layout, making)
         # The parts of an engine refer to each other. Later, it would be among what is hardly ever collected.
         gc.collect(1)
         if team.leads:
@@ -100,46 +108,33 @@ def waves(
             return
         half = len(points.numbers) // 2
         for part in (slice(None, half), slice(half, None)):
-            some = points.taken(np.arange(len(points.numbers))[part])
-            yield from waves(loaded, some, layout, team, device, stopped, checkpoints, reached)
+            yield from waves(loaded, points.taken(np.arange(len(points.numbers))[part]), layout, making)
 
 
-def _wave(
-    loaded: Loaded,
-    points: Points,
-    layout: Layout,
-    team: Team,
-    device: Device | None,
-    stopped: Callable[[], bool],
-    checkpoints: WaveCheckpoints | None,
-    reached: Callable[[float], object],
-) -> Wave:
+def _wave(loaded: Loaded, points: Points, layout: Layout, making: Making) -> Wave:
     """Compute points together; collective for a team, whose first rank returns what was recorded."""
     assert loaded.network.sweep is not None
+    team, checkpoints = making.team, making.checkpoints
+    mine = checkpoints if team.leads else None
     sweep, place = loaded.network.sweep.only(points.numbers), _place(loaded.network, points)
     parallel = loaded.network.parallel.model_copy(update={"batch": None})
     own = replace(loaded, network=loaded.network.model_copy(update={"sweep": sweep, "parallel": parallel}))
     began = time.monotonic()
     with ExitStack() as stack:
         with uncollected(), team.watch.preparing():  # lanes of all points are made, none of them garbage
-            assembly = team.assembly(own.network, device)
+            assembly = team.assembly(own.network, making.device)
             length = assembly.plan.length
             period = _period(assembly.plan, layout.batch * len(points.numbers))
-            engine = open_engine(own, assembly.planned(tolerant=True, checkpoint=period))
-            stack.callback(engine.close)
-            if (evaluation := open_evaluation(engine, own)) is not None:
-                stack.callback(evaluation.close)
-            found = checkpoints.begin(points) if checkpoints is not None and team.leads else None
+            planned = assembly.planned(tolerant=True, checkpoint=period)
+            engine, evaluation = stack.enter_context(opened(own, planned))
+            found = mine.begin(points) if mine is not None else None
             told = None if found is None else replace(found, recorded={}, events={}, common={})
             before: SavedWave | None = team.group.broadcast(told)
-            saves = checkpoints is not None and team.leads
-            room = (
-                checkpoints.room(layout.nbytes * len(points.numbers)) if checkpoints and saves else np.zeros
-            )
+            room = mine.room(layout.nbytes * len(points.numbers)) if mine is not None else np.zeros
             recorded = Recorded(points, layout, room)
             if before is None:
                 initialise(engine, own, place)
-                if saves and points.numbers[0] == 0:
+                if mine is not None and points.numbers[0] == 0:
                     log_advice(assembly.plan, {} if own.network.parallel.split else engine.state.arrays)
             else:
                 _go_on(engine, before)
@@ -148,7 +143,7 @@ def _wave(
         planning = time.monotonic() - began
 
         def is_due(step: int) -> bool:
-            return step < length and checkpoints is not None and team.any(team.leads and checkpoints.due)
+            return step < length and checkpoints is not None and team.any(mine is not None and mine.due)
 
         def flushes(step: int) -> bool:
             return fires(engine.plan.flush, step) or step == length
@@ -163,8 +158,8 @@ def _wave(
                 flush(step)
             engine.collect()
             saved = recorded.saved(engine)
-            if team.leads and checkpoints is not None:
-                checkpoints.save(saved)
+            if mine is not None:
+                mine.save(saved)
 
         def leave(step: int) -> None:
             if checkpoints is not None:
@@ -172,11 +167,11 @@ def _wave(
             raise Stopped
 
         def tell(step: int) -> None:
-            reached(len(points.numbers) * step / length)
+            making.reached(len(points.numbers) * step / length)
 
         hooks: list[Hook] = [] if evaluation is None else [evaluation]
         hooks += [At(lambda step: step < length, tell), At(flushes, flush)]
-        hooks += [Stops(stopped, length, leave), At(is_due, save)]
+        hooks += [Stops(making.stopped, length, leave), At(is_due, save)]
         for _ in drive(engine, *hooks, watch=team.watch):
             pass
         if checkpoints is not None and checkpoints.keeps_ends:
@@ -216,6 +211,8 @@ class Recorded:
         self.rows, self._layout = Rows.of(layout, points.values, room), layout
         self._reached = dict.fromkeys(layout.recorded, 0)
         """How many times there are, by path."""
+        self._events, self._common = dict[str, list[np.ndarray]](), dict[str, list[np.ndarray]]()
+        """What was put since `_join`, by folder of events and by path."""
 
     def put(self, records: Iterable[Record], first: int, last: int) -> None:
         """Take what was recorded in steps `first` to `last`, of slices by their place among all."""
@@ -231,8 +228,7 @@ class Recorded:
                 self._reached[path] = end = begin + len(record.steps)
                 self.rows.columns[path][:, begin:end] = np.moveaxis(record.values.reshape(shape), 1, 0)
             elif path in self._layout.steps and not record.stream.batched:
-                before = self.rows.common.get(path, record.values[:0])
-                self.rows.common[path] = np.concatenate([before, record.values])
+                self._common.setdefault(path, []).append(record.values)
         for folder, found in columns.items():
             self._put_events(folder, found)
 
@@ -241,10 +237,18 @@ class Recorded:
         for name, values in columns.items():
             new[name] = values
         new[POINT], new["slice"] = np.divmod(columns["slice"], self._layout.batch)
-        self.rows.events[folder] = np.concatenate([self.rows.events[folder], new])
+        self._events.setdefault(folder, []).append(new)
+
+    def _join(self) -> None:
+        """Join what was put since the last time, so that not every flush copies all before it."""
+        for whole, parts in ((self.rows.events, self._events), (self.rows.common, self._common)):
+            for name, new in parts.items():
+                whole[name] = np.concatenate([*([whole[name]] if name in whole else []), *new])
+            parts.clear()
 
     def saved(self, engine: Engine) -> SavedWave:
         """Return what is recorded with the state of an engine, after `collect`; collective for a team."""
+        self._join()
         why = {place: (failure.why, failure.step) for place, failure in engine.failures.items()}
         columns = {path: self.rows.columns[path][:, :count] for path, count in self._reached.items()}
         arrays = engine.features.whole(engine.saved())
@@ -263,6 +267,7 @@ class Recorded:
 
     def end(self, stopped: Mapping[int, Failure]) -> None:
         """End with all steps; slices have `stopped`, by their place among all of them."""
+        self._join()
         for folder, events in self.rows.events.items():
             self.rows.events[folder] = events[np.argsort(events[POINT], kind="stable")]
         for number, failure in stopped.items():

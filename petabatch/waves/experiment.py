@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from petabatch.engine.images import files_shown, log_notes, open_images
-from petabatch.errors import InputError
+from petabatch.errors import InputError, RunDirectoryError
 from petabatch.logs import log
 from petabatch.network.numbers import value_of
 from petabatch.network.plan import Plan
@@ -20,10 +22,10 @@ from petabatch.parallel.consistency import fingerprint
 from petabatch.spec.load import Loaded, resolved
 from petabatch.spec.network import Network
 from petabatch.storage.description import Files
+from petabatch.storage.directory import RunDirectory
 from petabatch.storage.point_rows import Layout
 from petabatch.variable import Coordinate, Stream
-from petabatch.waves.checkpoints import WaveCheckpoints
-from petabatch.waves.compute import Wave
+from petabatch.waves.compute import Making, Wave
 from petabatch.waves.finished import Points
 from petabatch.waves.queue import Parts
 from petabatch.waves.team import Team
@@ -89,19 +91,10 @@ class Experiment(ABC):
         """Return how parts are computed, for the log."""
 
     @abstractmethod
-    def computed(
-        self,
-        waiting: Iterable[Points],
-        team: Team,
-        stopped: Callable[[], bool],
-        checkpoints: WaveCheckpoints | None = None,
-        reached: Callable[[float], object] = lambda points: None,
-    ) -> Iterator[Wave]:
-        """Compute parts that wait, and yield them as they are done; raises Stopped when `stopped`.
+    def computed(self, waiting: Iterable[Points], making: Making) -> Iterator[Wave]:
+        """Compute parts that wait, and yield them as they are done; raises Stopped when it is stopped.
 
-        They are computed by a `team`, each of whose ranks has a GPU of its own where they run on GPUs; the
-        first of its ranks is asked what waits and whether to stop, and yields what is done. Waves go on from
-        their `checkpoints`, and tell how far they have `reached`, as a number of points.
+        The first rank of a team is asked what waits, and yields what is done.
         """
 
     @abstractmethod
@@ -134,10 +127,45 @@ class Experiment(ABC):
         return value_of(self.network, path)
 
 
-def digest(network: Network) -> str:
-    """Return what identifies a network without its points."""
+def identity(network: Network) -> dict[str, Any]:
+    """Return the resolved tables of a network without its points.
+
+    The checkpoint that points start from is named alone: a sweep keeps a copy, and its content is compared as
+    that of other input.
+    """
     table = resolved(network)
     for name, keys in _APART.items():
         for key in keys:
             (table[name] if name else table).pop(key, None)
-    return fingerprint(json.dumps(table, sort_keys=True))
+    if network.run.start_from is not None:
+        table["run"]["start_from"] = Path(network.run.start_from).name
+    return table
+
+
+def digest(network: Network) -> str:
+    """Return what identifies a network without its points."""
+    return fingerprint(json.dumps(identity(network), sort_keys=True))
+
+
+def same_network(directory: RunDirectory, there: Loaded, here: Loaded) -> None:
+    """Raise RunDirectoryError unless a directory is that of the same network, apart from its points."""
+    old, new = (_flat(identity(one.network)) for one in (there, here))
+    if keys := sorted(key for key in old.keys() | new.keys() if old.get(key) != new.get(key)):
+        found = "; ".join(f"{key} = {new.get(key)}, in the directory {old.get(key)}" for key in keys[:5])
+        hint = "choose another directory with --out"
+        if keys == ["run.start_from"]:
+            hint = f"-s run.start_from={there.network.run.start_from}, or {hint}"
+        raise RunDirectoryError(
+            f"{directory.path}: this directory has points of another network\n    found:    {found}\n"
+            f"    expected: the same params, apart from [sweep]\n    hint:     {hint}"
+        )
+
+
+def _flat(table: object, path: str = "") -> dict[str, object]:
+    if not isinstance(table, dict):
+        return {path: table}
+    return {
+        key: value
+        for name, one in table.items()
+        for key, value in _flat(one, f"{path}.{name}".strip(".")).items()
+    }

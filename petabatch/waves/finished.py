@@ -36,14 +36,7 @@ class Points:
     @cached_property
     def first(self) -> np.ndarray:
         """Indices of the points without an earlier one of the same values."""
-        if _all_differ(self.values):
-            return np.arange(len(self.values))
-        order = np.lexsort(self.values.T)  # stable, so that of equal ones the first comes first
-        new = np.ones(len(order), bool)
-        for column in self.values.T:
-            new[1:] &= column[order[1:]] == column[order[:-1]]
-        new[1:] = ~new[1:]
-        return np.sort(order[new])
+        return np.sort(np.unique(_identity(self.values), return_index=True)[1])
 
 
 @dataclass(frozen=True)
@@ -180,17 +173,6 @@ def _in_order(
     for at, path in enumerate(wanted):
         found[:, at] = values[kept, here.index(path)] if path in here else base(path)
     return kept, found
-
-
-def _all_differ(values: np.ndarray) -> bool:
-    """Return whether checksums prove that no two rows are the same: a single sort, of small numbers."""
-    found = np.zeros(len(values), np.uint64)
-    for column in values.T:
-        found ^= (column + 0.0).view(np.uint64)
-        found *= np.uint64(0x9E3779B97F4A7C15)
-        found ^= found >> np.uint64(29)
-    found.sort()
-    return not bool((found[1:] == found[:-1]).any())
 
 
 def _identity(values: np.ndarray) -> np.ndarray:

@@ -10,15 +10,12 @@ from typing import Any
 import numpy as np
 
 from petabatch.network.slices import coordinate_of_failed
-from petabatch.storage.atomic import new_hdf5
+from petabatch.results.in_memory import Row
 from petabatch.storage.description import Description, Status
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.layout import lay_out
 from petabatch.storage.point_rows import Layout
 from petabatch.storage.points import drop_lost
-from petabatch.storage.segment import create_dataset, in_chunks
-from petabatch.storage.zarr3.chunks import chunk_shape
-from petabatch.storage.zarr3.metadata import Array, new_root, write
 from petabatch.variable import Coordinate, Stream
 from petabatch.waves.experiment import Experiment
 from petabatch.waves.finished import Finished
@@ -32,17 +29,56 @@ _NAMED = 100
 
 
 @dataclass(frozen=True)
-class _Row:
-    """All steps, as one row of segments."""
+class _Recorded:
+    """What points have recorded, in the order of their places in the index."""
 
-    first: int
-    last: int
-    steps: Mapping[str, np.ndarray]
+    finished: Finished
+    places: np.ndarray
+    """Points that have a place."""
+    done: np.ndarray
+    """Those that are finished."""
+    batch: int
+    events: Mapping[str, np.ndarray]
+    common: Mapping[str, np.ndarray]
 
-    def times(self, stream: Stream) -> tuple[int, int]:
-        """Return the number of times, and what tells their steps from others."""
-        steps = self.steps[stream.path]
-        return len(steps), hash(steps.tobytes())
+    def values(self, stream: Stream, length: int) -> np.ndarray:
+        """Return the values of a stream at its `length` times; NaN, or 0, of points that are not finished."""
+        shape = (length, *stream.shape)
+        if 0 in shape:
+            return np.zeros(shape, stream.dtype)
+        if stream.events:
+            return self.events[_folder(stream)][stream.leaf]
+        if not stream.batched:
+            return self.common[stream.path]
+        if len(self.done) == len(self.places):
+            return np.moveaxis(self.finished.values(stream.path, self.places), 0, 1).reshape(shape)
+        unknown = np.nan if np.issubdtype(stream.dtype, np.floating) else 0
+        whole = np.full((length, len(self.places), self.batch, *stream.shape[1:]), unknown, stream.dtype)
+        if len(self.done):
+            whole[:, self.done] = np.moveaxis(self.finished.values(stream.path, self.done), 0, 1)
+        return whole.reshape(shape)
+
+    def fits(self, stream: Stream, length: int) -> bool:
+        """Return whether these need little memory."""
+        return length * stream.nbytes <= _AT_ONCE
+
+    def copy_chunks(self, path: str, target: Any) -> None:
+        """Copy what is compressed as it is."""
+        for file, rows, place in self.finished.stretches(self.places, len(self.places)):
+            for (row, step, slice_, *rest), mask, data in file.chunks(path, rows):
+                number = (place + row - rows.start) * self.batch + slice_
+                target.id.write_direct_chunk((step, number, *rest), data, mask)
+
+    def copy_blocks(self, path: str, target: Any) -> None:
+        """Copy what does not fit into memory."""
+        point = target.nbytes // len(self.places)
+        times = max(1, len(target) * _BLOCK // point)
+        for file, rows, place in self.finished.stretches(self.places, max(1, _BLOCK // point)):
+            first, end = place * self.batch, (place + len(rows)) * self.batch
+            for at, values in file.blocks(path, rows, times):
+                count = values.shape[1]
+                shape = (count, end - first, *target.shape[2:])
+                target[at : at + count, first:end] = np.moveaxis(values, 0, 1).reshape(shape)
 
 
 def write_index(
@@ -52,7 +88,7 @@ def write_index(
     provenance: Mapping[str, object],
     status: Status,
 ) -> float:
-    """Rewrite `run.h5` over the finished points; called by one process. Return the seconds that it took.
+    """Rewrite the index over the finished points; called by one process. Return the seconds that it took.
 
     A Zarr store has a place for all points from the beginning, so that nobody who reads it meanwhile sees
     them move: those that are not finished are NaN, or 0.
@@ -60,11 +96,11 @@ def write_index(
     began = time.monotonic()
     layout, batch = experiment.layout, experiment.layout.batch
     done = np.flatnonzero(finished.found >= 0)
-    places = np.arange(len(finished.found)) if directory.in_zarr else done
+    places = np.arange(len(finished.found)) if directory.format.all_points else done
     kept = finished.files if any(not one.batched and not one.events for one in layout.known.values()) else ()
     common = next((found for file in kept if (found := file.common)), {})
     events = finished.events(done, layout)
-    for one in events.values() if directory.in_zarr else ():
+    for one in events.values() if directory.format.all_points else ():
         point, slice_ = np.divmod(one["slice"], batch)
         one["slice"] = batch * done[point] + slice_
     streams = tuple(
@@ -87,35 +123,8 @@ def write_index(
     steps = {path: np.asarray(steps, np.int64) for path, steps in layout.steps.items()}
     steps |= {one.path: events[_folder(one)]["step"] for one in streams if one.events}
 
-    def recorded(stream: Stream, length: int) -> np.ndarray:
-        shape = (length, *stream.shape)
-        if 0 in shape:
-            return np.zeros(shape, stream.dtype)
-        if stream.events:
-            return events[_folder(stream)][stream.leaf]
-        if not stream.batched:
-            return common[stream.path]
-        if len(done) == len(places):
-            return np.moveaxis(finished.values(stream.path, places), 0, 1).reshape(shape)
-        unknown = np.nan if np.issubdtype(stream.dtype, np.floating) else 0
-        whole = np.full((length, len(places), batch, *stream.shape[1:]), unknown, stream.dtype)
-        if len(done):
-            whole[:, done] = np.moveaxis(finished.values(stream.path, done), 0, 1)
-        return whole.reshape(shape)
-
-    def values(group: Any, name: str, stream: Stream, length: int) -> Any:
-        shape = (length, *stream.shape)
-        if directory.in_zarr:
-            found = recorded(stream, length)
-            return group.add(name, Array(stream.dtype, found.shape, chunk_shape(stream, length), found))
-        copied = stream.batched and not stream.events and 0 not in shape
-        if copied and in_chunks(stream):
-            return _copy_chunks(create_dataset(group, name, stream, shape), finished, places, stream.path)
-        if copied and length * stream.nbytes > _AT_ONCE:
-            return _copy_blocks(
-                group.create_dataset(name, shape, stream.dtype), finished, places, stream.path
-            )
-        return group.create_dataset(name, data=recorded(stream, length))
+    recorded = _Recorded(finished, places, done, batch, events, common)
+    values = directory.format.place_of_points(recorded)
 
     def times(group: Any, name: str, stream: Stream, length: int) -> Any:
         return group.create_dataset(name, data=steps[stream.path])
@@ -124,16 +133,13 @@ def write_index(
         *experiment.coordinates(streams, finished.points.numbers[places]),
         _failed(finished, places, layout),
     )
-    row = _Row(experiment.began, experiment.base.length, steps)
+    row = Row(experiment.began, experiment.base.length, steps)
     described = replace(described, coordinates=differing)
-    if directory.in_zarr:
-        root = new_root()
-        lay_out(root, [row], [], described, values, times)
-        write(directory, root, lambda known: in_json.save(directory, names, known))
-    else:
-        in_json.save(directory, names)
-        with new_hdf5(directory.run_file, run_id=directory.run_id) as (file, _):
-            lay_out(file, [row], [], described, values, times)
+    directory.format.write_index(
+        directory,
+        lambda root: lay_out(root, [row], [], described, values, times),
+        lambda known: in_json.save(directory, names, known),
+    )
     if status == "done":
         drop_lost(directory)
     return time.monotonic() - began
@@ -146,29 +152,6 @@ def _failed(finished: Finished, places: np.ndarray, layout: Layout) -> Coordinat
     if not under_way.any():
         return found
     return replace(found, description=f"{found.description}, {UNFINISHED} if it is not finished")
-
-
-def _copy_chunks(target: Any, finished: Finished, places: np.ndarray, path: str) -> Any:
-    """Copy what is compressed as it is."""
-    batch = target.shape[1] // len(places)
-    for file, rows, place in finished.stretches(places, len(places)):
-        for (row, step, slice_, *rest), mask, data in file.chunks(path, rows):
-            number = (place + row - rows.start) * batch + slice_
-            target.id.write_direct_chunk((step, number, *rest), data, mask)
-    return target
-
-
-def _copy_blocks(target: Any, finished: Finished, places: np.ndarray, path: str) -> Any:
-    """Copy what does not fit into memory."""
-    batch, point = target.shape[1] // len(places), target.nbytes // len(places)
-    times = max(1, len(target) * _BLOCK // point)
-    for file, rows, place in finished.stretches(places, max(1, _BLOCK // point)):
-        first, end = place * batch, (place + len(rows)) * batch
-        for at, values in file.blocks(path, rows, times):
-            count = values.shape[1]
-            shape = (count, end - first, *target.shape[2:])
-            target[at : at + count, first:end] = np.moveaxis(values, 0, 1).reshape(shape)
-    return target
 
 
 def _folder(stream: Stream) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -17,13 +17,11 @@ from petabatch.report.memory import refuse_shortage
 from petabatch.spec.load import Loaded
 from petabatch.storage.point_rows import Layout
 from petabatch.variable import Coordinate, Stream
-from petabatch.waves.checkpoints import WaveCheckpoints
-from petabatch.waves.compute import Recorded, Wave, failed, layout_of
+from petabatch.waves.compute import Making, Recorded, Wave, failed, layout_of
 from petabatch.waves.experiment import Experiment, digest
 from petabatch.waves.finished import Points
-from petabatch.waves.fitting import MOST, fitting, least
 from petabatch.waves.queue import Parts
-from petabatch.waves.team import Team
+from petabatch.waves.team import MOST, Team, fitting, least
 
 SLICE = "slice"
 """What stands in segments of points in place of a key path."""
@@ -121,15 +119,9 @@ class Items(Experiment):
         """Return the same with the threads of a team."""
         return replace(self, assembly=replace(self.assembly, threads=team.threads))
 
-    def computed(
-        self,
-        waiting: Iterable[Points],
-        team: Team,
-        stopped: Callable[[], bool],
-        checkpoints: WaveCheckpoints | None = None,
-        reached: Callable[[float], object] = lambda points: None,
-    ) -> Iterator[Wave]:
+    def computed(self, waiting: Iterable[Points], making: Making) -> Iterator[Wave]:
         """Compute slices that wait; see `Experiment`."""
+        team = making.team
         mine = self._on(team)
         alone = replace(_flushed_once(mine.assembly.on_device()), comm=team.group, first=team.base)
         with team.watch.preparing():
@@ -140,7 +132,7 @@ class Items(Experiment):
                 engine.start()
                 pool = Pool(engine, mine.size)
             with team.watch.on(pool):
-                for made in pool.run((part.numbers.tolist() for part in waiting), stopped):
+                for made in pool.run((part.numbers.tolist() for part in waiting), making.stopped):
                     before, spent = spent, engine.times()
                     times = {name: now - before.get(name, 0.0) for name, now in spent.items()}
                     with engine.blocking_io:  # they are written, while slots may wait for slices

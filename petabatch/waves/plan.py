@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -15,7 +15,7 @@ from petabatch.errors import ParamsError
 from petabatch.network.build import build
 from petabatch.network.capacity import FEW, POINT, POINTS
 from petabatch.network.plan import Plan, schedule
-from petabatch.network.slices import check_fits, check_some_points, coordinates, sliced
+from petabatch.network.slices import check_fits, check_some_points, coordinates, sliced, synaptic_paths
 from petabatch.parallel.comm import Comm, Serial
 from petabatch.parallel.cores import lane_threads
 from petabatch.report.memory import shortage
@@ -25,14 +25,13 @@ from petabatch.spec.sweep import Sweep
 from petabatch.start_from import Origin
 from petabatch.storage.point_rows import Layout
 from petabatch.variable import Coordinate, Stream
-from petabatch.waves.checkpoints import ON_DISK, WaveCheckpoints
-from petabatch.waves.compute import Wave, layout_of, waves
+from petabatch.waves.checkpoints import ON_DISK
+from petabatch.waves.compute import Making, Wave, layout_of, waves
 from petabatch.waves.experiment import Experiment, digest
 from petabatch.waves.finished import Points
-from petabatch.waves.fitting import MOST, SHARE, fitting, least
-from petabatch.waves.in_common import paths_in_common
 from petabatch.waves.queue import Parts
-from petabatch.waves.team import Team
+from petabatch.waves.team import MOST, SHARE, Team, fitting, least
+from petabatch.weight_mode import over_slices
 
 
 @dataclass(frozen=True)
@@ -88,7 +87,12 @@ class Waves(Experiment):
 
     @cached_property
     def _in_common(self) -> set[str]:
-        return paths_in_common(self.base.graph, self.network)
+        """The key paths that are constant within a wave: of weights and synapses that all slices share."""
+        graph = self.base.graph
+        shared = [name for name, one in graph.synapses.items() if over_slices(one.mode)]
+        drawn = bool(shared) or any(over_slices(owner.mode) for owner in graph.weighted.values())
+        found = {path for name in shared for path in synaptic_paths(self.network, name)}
+        return found | ({"run.seed"} if drawn else set())
 
     @property
     def _alike(self) -> bool:
@@ -118,24 +122,18 @@ class Waves(Experiment):
         """Return the values of points, and the numbers of points and slices."""
         return coordinates(self.network, streams, numbers)
 
-    def computed(
-        self,
-        waiting: Iterable[Points],
-        team: Team,
-        stopped: Callable[[], bool],
-        checkpoints: WaveCheckpoints | None = None,
-        reached: Callable[[float], object] = lambda points: None,
-    ) -> Iterator[Wave]:
+    def computed(self, waiting: Iterable[Points], making: Making) -> Iterator[Wave]:
         """Compute waves that wait; see `Experiment`."""
+        team = making.team
         device = choose(self.network, team.comm)
 
         def stops() -> bool:
-            return team.any(stopped())
+            return team.any(making.stopped())
 
         for points in team.following(waiting):
             if stops():
                 raise Stopped
-            yield from waves(self.loaded, points, self.layout, team, device, stops, checkpoints, reached)
+            yield from waves(self.loaded, points, self.layout, replace(making, stopped=stops, device=device))
 
     def refuse_shortage(self, team: Team) -> None:
         """A wave has as many points as fit, or is refused when it begins."""
@@ -151,7 +149,8 @@ class Waves(Experiment):
 
     def schedule(self, parts: Parts, team: Team) -> str:
         """Return in how many waves points are computed."""
-        return f"in {len(parts):,} wave{'s' * (len(parts) != 1)}"
+        kept = "" if self.whole else "; no checkpoint is kept at the end"
+        return f"in {len(parts):,} wave{'s' * (len(parts) != 1)}{kept}"
 
     def size(self, threads: int | None, ranks: int = 1, part: Plan | None = None) -> int:
         """Return how many points are held at once, on each of `ranks` ranks of a host.

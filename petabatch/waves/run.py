@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from petabatch.assembly import assert_same_software, new_directory, reloaded
+from petabatch.assembly import assert_same_software, new_directory, reloaded, require_format
 from petabatch.engine.gpu.choose import require
-from petabatch.engine.stopping import ANSWERS
-from petabatch.errors import AlreadyDone, DamagedError, Problem, RunDirectoryError, StorageError
+from petabatch.engine.stopping import heeding
+from petabatch.errors import AlreadyDone, DamagedError, ParamsError, Problem, RunDirectoryError, StorageError
 from petabatch.logs import log, shown, to_file
 from petabatch.parallel.comm import Comm, Serial
 from petabatch.parallel.failure import shared_errors
@@ -18,22 +20,62 @@ from petabatch.parallel.launch import connected
 from petabatch.params import read
 from petabatch.results import open as open_results
 from petabatch.spec.load import Loaded, resolved
-from petabatch.stop_signals import StopFlag, watch
-from petabatch.storage.checkpoint import drop_checkpoints
+from petabatch.start_from import from_kept_origin, keep_origin
+from petabatch.stop_signals import StopFlag
+from petabatch.storage.checkpoint import checkpoint_steps, drop_checkpoints
 from petabatch.storage.claim import Claim, claimed
 from petabatch.storage.description import Status, recorded_provenance, status_of
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.files import DESCRIPTION, RESOLVED
 from petabatch.storage.inputs import compare, of_hosts
-from petabatch.storage.points import PointsFiles, drop_superseded, lose_damaged
-from petabatch.storage.zarr3.chunks import require_zarr
-from petabatch.waves.choose import experiment
-from petabatch.waves.chunk import Chunk
-from petabatch.waves.experiment import Experiment
+from petabatch.storage.points import PointsFiles, drop_superseded
+from petabatch.storage.verify import repair as repair_files
+from petabatch.waves.experiment import Experiment, same_network
 from petabatch.waves.finished import Counts, Finished
 from petabatch.waves.index import write_index
-from petabatch.waves.session import WavesSession, points_of, provenance, same_network
+from petabatch.waves.items import Items
+from petabatch.waves.plan import Waves
+from petabatch.waves.queue import Chunk
+from petabatch.waves.session import WavesSession, points_of, provenance
 from petabatch.waves.team import Team
+
+
+def experiment(
+    loaded: Loaded, comm: Comm | None = None, threads: int | None = None, asked: bool = False
+) -> Experiment | None:
+    """Return how a run is made point by point, None if it is not; collective.
+
+    Where it is `asked` for, raises ParamsError for other runs.
+    """
+    comm = comm or Serial()
+    if loaded.network.run.pool:
+        return Items.of(loaded, comm, threads)
+    if loaded.network.sweep is not None:
+        return Waves.of(loaded, comm, threads)
+    if asked:
+        problem = Problem("sweep", "this run has no sweep", expected="a table [sweep], or --sweep KEY=VALUES")
+        raise loaded.placed(ParamsError([problem]))
+    return None
+
+
+def planned(
+    given: Callable[[], Loaded], threads: int | None, mpi: bool | None, asked: bool
+) -> tuple[Comm, Loaded, Experiment | None]:
+    """Return the ranks, the network that is `given`, the same on all of them, and its `experiment`."""
+    comm = connected(mpi)
+    with shared_errors(comm):
+        loaded = given()
+        require_format(loaded.network)
+        assert_same_software(comm, loaded)
+        return comm, loaded, experiment(loaded, comm, threads, asked)
+
+
+def _team(plan: Experiment, comm: Comm, threads: int | None) -> Team:
+    """Return the team of this rank, which can compute the points and has their input; collective."""
+    team = Team.of(comm, plan.base, threads, plan.network.parallel.batch)
+    plan.refuse_shortage(team)
+    plan.check_input()
+    return team
 
 
 def run(
@@ -55,13 +97,11 @@ def run(
     with shared_errors(comm):
         if loaded.network.run.device == "gpu":
             require()
-        team = Team.of(comm, plan.base, threads, loaded.network.parallel.batch)
-        plan.refuse_shortage(team)
-        plan.check_input()
+        team = _team(plan, comm, threads)
         files = of_hosts(comm, loaded.network)
     with (
         Claim(comm.rank) as claim,
-        watch(ANSWERS[plan.what] if comm.rank == 0 and not quiet else "") as flag,
+        heeding(plan.what, comm, quiet) as flag,
     ):
         comm.barrier()  # all ranks heed signals before there is a run directory
         made: RunDirectory | None = None
@@ -75,12 +115,17 @@ def run(
                         raise  # else another job was first
             if made is None:
                 made = RunDirectory.open(out)
+                if chunk is not None:
+                    _clean_alone(made)
                 claim.take(made.path, shared=chunk is not None)
                 _go_on(made, loaded, extend and chunk is None)
                 compare(made, files, changed_input=False)
-            elif chunk is not None:
-                claim.take(made.path, shared=True)
+            else:
+                if chunk is not None:
+                    claim.take(made.path, shared=True)
+                keep_origin(made, loaded)
         directory: RunDirectory = comm.broadcast(made)
+        plan = replace(plan, loaded=from_kept_origin(directory, loaded))
         return _compute(directory, plan, team, chunk, False, quiet, flag)
 
 
@@ -99,14 +144,8 @@ def run_chunk(
     Points that are finished in `out` are not made again. `join` makes their results readable.
     """
     with shown(quiet):
-        comm = connected(mpi)
-        with shared_errors(comm):
-            loaded = read(file, settings)
-            if loaded.network.output.format == "zarr":
-                require_zarr()
-            assert_same_software(comm, loaded)
-            plan = experiment(loaded, comm, threads, asked=True)
-            assert plan is not None
+        comm, _, plan = planned(partial(read, file, settings), threads, mpi, asked=True)
+        assert plan is not None
         return run(plan, comm, out, chunk=chunk, threads=threads, quiet=quiet), plan.what
 
 
@@ -129,10 +168,8 @@ def resume(
     with loaded.placing():
         plan = experiment(loaded, comm, threads, asked=True)
     assert plan is not None
-    team = Team.of(comm, plan.base, threads, loaded.network.parallel.batch)
-    plan.refuse_shortage(team)
-    plan.check_input()
-    with watch(ANSWERS[plan.what] if comm.rank == 0 and not quiet else "") as flag:
+    team = _team(plan, comm, threads)
+    with heeding(plan.what, comm, quiet) as flag:
         return _compute(directory, plan, team, None, retry, quiet, flag, resumed=True)
 
 
@@ -166,6 +203,13 @@ def _clean(directory: RunDirectory) -> None:
         drop_superseded(directory)
 
 
+def _clean_alone(directory: RunDirectory) -> None:
+    """Clean where no other process has claimed the directory, else nothing: jobs may be running."""
+    with Claim() as claim, suppress(RunDirectoryError):
+        claim.take(directory.path)
+        _clean(directory)
+
+
 def _go_on(directory: RunDirectory, loaded: Loaded, extend: bool) -> None:
     """Prepare a directory for further points; raises RunDirectoryError unless they are of its network."""
     if not directory.in_waves:
@@ -183,7 +227,13 @@ def _go_on(directory: RunDirectory, loaded: Loaded, extend: bool) -> None:
             f"{directory.path}: this directory has another sweep\n"
             "    hint:     `petabatch run --extend` without --chunk makes the points that are new"
         )
-    drop_checkpoints(directory)  # that at the end has the slices of the sweep before, in its order
+    if checkpoint_steps(directory):
+        log.warning(
+            "the checkpoint at the end of %s is removed: it has the slices of the points before, in their "
+            "order, and a sweep that was extended has none",
+            directory.path,
+        )
+    drop_checkpoints(directory)
     directory.write(RESOLVED, resolved(loaded.network))
 
 
@@ -195,17 +245,14 @@ def join(path: Path, objects: Sequence[object] = ()) -> Counts:
     directory = RunDirectory.open(path)
     if not directory.in_waves:
         raise RunDirectoryError(f"{directory.path}: this run is no sweep or pool, and has nothing to join")
-    with Claim() as claim, suppress(RunDirectoryError):  # jobs may be running: then nothing is removed
-        claim.take(directory.path)
-        _clean(directory)
+    _clean_alone(directory)
     return _join(directory, objects, recorded_provenance(directory) or {})
 
 
 def _join(directory: RunDirectory, objects: Sequence[object], before: Mapping[str, Any]) -> Counts:
     """Write `run.h5` of a run whose provenance was that `before`."""
     directory.verify()
-    if directory.in_zarr:
-        require_zarr()
+    directory.format.require()
     loaded = reloaded(directory, False, objects)
     comm = Serial()
     plan = experiment(loaded, comm, asked=True)
@@ -226,11 +273,12 @@ def repair(directory: RunDirectory) -> list[tuple[str, str]]:
     """
     with Claim() as claim:
         claim.take(directory.path)
+        _clean(directory)
         return _repair(directory)
 
 
 def _repair(directory: RunDirectory) -> list[tuple[str, str]]:
-    done = [("lost", name) for name in lose_damaged(directory)]
+    done = repair_files(directory)
     try:
         before = recorded_provenance(directory) or {}
     except DamagedError:

@@ -3,47 +3,40 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from petabatch.assembly import portable
+from petabatch.assembly import portable, tell_of_other_software
 from petabatch.convergence import Convergence
 from petabatch.engine.stopping import Stop, Stopped, stopped_early
-from petabatch.errors import DamagedError, RunDirectoryError
+from petabatch.errors import DamagedError
 from petabatch.logs import log
 from petabatch.parallel.comm import Comm
 from petabatch.progress import duration_and_rate
-from petabatch.spec.load import Loaded, resolved
+from petabatch.spec.load import Loaded
 from petabatch.stop_signals import StopFlag
 from petabatch.storage.checkpoint import drop_checkpoints
 from petabatch.storage.description import Status, recorded_provenance
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.files import POINTS
 from petabatch.storage.index import PAUSE
-from petabatch.storage.point_rows import Rows
 from petabatch.storage.points import PointsFile, PointsFiles, new_name
 from petabatch.storage.points_writer import PointsWriter
 from petabatch.storage.provenance import Spent, of_run, other_software
-from petabatch.waves.checkpoints import ON_DISK, WaveCheckpoints, left_under_way
-from petabatch.waves.chunk import Chunk
-from petabatch.waves.compute import Wave
-from petabatch.waves.end import save_end
-from petabatch.waves.experiment import Experiment, digest
+from petabatch.waves.checkpoints import Committing, WaveCheckpoints, left_under_way, save_end
+from petabatch.waves.compute import Making, Wave
+from petabatch.waves.experiment import Experiment
 from petabatch.waves.finished import Counts, Finished
 from petabatch.waves.index import write_index
 from petabatch.waves.progress import PointsProgress
-from petabatch.waves.queue import Parts, Queue
+from petabatch.waves.queue import Chunk, Parts, Queue
 from petabatch.waves.team import Team
 
 _TOLD = 10
 """Failed points that the log names at most."""
-_COMMIT = 1.0
-"""Seconds between two commits, unless a wave takes longer."""
 
 
 class WavesSession:
@@ -75,14 +68,14 @@ class WavesSession:
         self.left = points.taken(comm.broadcast(found))
         own = chunk.on(team.leaders)
         self._name = new_name(directory.path, own.number, own.count)
+        before = recorded_provenance(directory) or {} if self._indexes else {}
+        self.provenance = provenance(directory, plan.loaded, comm, before)
         self._software = self._versions(there)
         saved = None
         if comm.rank == 0:
             saved = left_under_way(directory.path, plan.layout, self._is_same, points, self.left)
         self._saved: list[tuple[Path, np.ndarray]] = comm.broadcast(saved)
-        self._started = datetime.now(UTC)
-        self._before = recorded_provenance(directory) or {} if self._indexes else {}
-        self._spent = Spent(self._before, comm)
+        self._spent = Spent(before, comm)
         self._told = set[int]()
         """Numbers of failed points that the log names."""
         self._convergence = Convergence(plan.network)
@@ -121,23 +114,25 @@ class WavesSession:
         index_due = -np.inf
         if self._indexes and len(self.left.numbers):
             drop_checkpoints(self.directory)  # of the points that were finished before
+            self.index("running")
         left = False
         with self.team.watch:
             with (
                 PointsProgress(before, self.count, self.failed, self.plan.what, quiet) as progress,
-                _Committing(writer, self.plan.layout.nbytes, checkpoints.remove) as committing,
+                Committing(writer, self.plan.layout.nbytes, checkpoints.remove) as committing,
             ):
 
                 def reached(points: float) -> None:
                     progress.reached(points * self.team.leaders.size)
 
+                making = Making(self.team, stopped, checkpoints, reached)
                 try:
-                    for wave in self.plan.computed(queue, self.team, stopped, checkpoints, reached):
+                    for wave in self.plan.computed(queue, making):
                         checkpoints.end()
                         self.failed += len(wave.rows.why)
                         self._spend(wave)
                         progress.add(wave, queue.by_others)
-                        if committing.add(wave) and self._indexes and time.monotonic() > index_due:
+                        if committing.add(wave.rows) and self._indexes and time.monotonic() > index_due:
                             took = self.index("running")
                             index_due = time.monotonic() + PAUSE * took
                 except Stopped:
@@ -191,13 +186,10 @@ class WavesSession:
 
     def _versions(self, there: Sequence[PointsFile]) -> dict[str, Any]:
         """Return the versions of what makes points; warn where points were made with others."""
-        about = provenance(self.directory, self.plan.loaded, self.comm, {})
-        mine = {name: about[name] for name in ("petabatch_version", "libraries", "blas", "compiler")}
-        others = (other_software(one.software, mine, portable(self.plan.network)) for one in there)
-        if found := next(filter(None, others), None):
-            log.warning(
-                "software versions have changed, so points may differ by rounding: %s", "; ".join(found)
-            )
+        names = ("petabatch_version", "libraries", "blas", "compiler")
+        mine = {name: self.provenance[name] for name in names}
+        network = self.plan.network
+        tell_of_other_software((one.software for one in there), mine, network, "points")
         return mine
 
     def _is_same(self, software: Mapping[str, Any]) -> bool:
@@ -229,8 +221,7 @@ class WavesSession:
     def index(self, status: Status) -> float:
         """Rewrite `run.h5` over all that is committed, by any rank; return the seconds that it took."""
         plan = self.plan
-        about = provenance(self.directory, plan.loaded, self.comm, self._before, self._started)
-        about |= self._spent.record(self._times, self._rank_times)
+        about = self.provenance | self._spent.record(self._times, self._rank_times)
         finished = Finished(self._there(), plan.points(), plan.base_value)
         for place in np.flatnonzero(finished.failed)[:_TOLD].tolist():
             if (number := int(finished.points.numbers[place])) not in self._told:
@@ -238,47 +229,6 @@ class WavesSession:
                 step, why = finished.steps[place], finished.why(place)
                 log.warning("%s %d failed at step %d: %s", plan.what, number, step, why)
         return write_index(self.directory, plan, finished, about, status)
-
-
-@dataclass
-class _Committing:
-    """Finished waves that are not yet committed."""
-
-    writer: PointsWriter
-    nbytes: int
-    """Of what a point records."""
-    committed: Callable[[], None]
-    """Called when all that was added is committed."""
-    _waves: list[Rows] = field(default_factory=list)
-    _last: float = field(default_factory=time.monotonic)
-
-    def __enter__(self) -> _Committing:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.commit()
-
-    def add(self, wave: Wave) -> bool:
-        """Take over a wave; return whether all are committed now."""
-        self._waves.append(wave.rows)
-        if not self._large and time.monotonic() - self._last < _COMMIT:
-            return False
-        self.commit()
-        return True
-
-    @property
-    def _large(self) -> bool:
-        return self.nbytes * sum(map(len, self._waves)) > ON_DISK
-
-    def commit(self) -> None:
-        """Write all to a file of points; what the last wave records may be on disk, and stays apart then."""
-        if not self._waves:
-            return
-        *before, last = self._waves
-        for rows in (before, [last]) if before and self._large else (self._waves,):
-            self.writer.commit(Rows.joined(rows))
-        self._waves, self._last = [], time.monotonic()
-        self.committed()
 
 
 def points_of(files: PointsFiles, directory: RunDirectory, plan: Experiment) -> list[PointsFile]:
@@ -297,38 +247,8 @@ def points_of(files: PointsFiles, directory: RunDirectory, plan: Experiment) -> 
 
 
 def provenance(
-    directory: RunDirectory,
-    loaded: Loaded,
-    comm: Comm,
-    before: Mapping[str, Any],
-    began: datetime | None = None,
+    directory: RunDirectory, loaded: Loaded, comm: Comm, before: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return what is recorded of the run, without its durations; `began` is the start of this process."""
+    """Return what is recorded of a run that begins now, or goes on with that `before`; without durations."""
     devices = ["GPU" if loaded.network.run.device == "gpu" else "CPU"]
-    return of_run(loaded, comm, devices, directory=directory, before=before, began=began)
-
-
-def same_network(directory: RunDirectory, there: Loaded, here: Loaded) -> None:
-    """Raise RunDirectoryError unless a directory is that of the same network, apart from its points."""
-    if digest(there.network) == digest(here.network):
-        return
-    old, new = (_flat(resolved(one.network)) for one in (there, here))
-    keys = sorted(
-        key for key in old.keys() | new.keys() if old.get(key) != new.get(key) and key[:6] != "sweep."
-    )
-    found = "; ".join(f"{key} = {new.get(key)}, in the directory {old.get(key)}" for key in keys[:5])
-    raise RunDirectoryError(
-        f"{directory.path}: this directory has points of another network\n    found:    {found}\n"
-        "    expected: the same params, apart from [sweep]\n"
-        "    hint:     choose another directory with --out"
-    )
-
-
-def _flat(table: object, path: str = "") -> dict[str, object]:
-    if not isinstance(table, dict):
-        return {path: table}
-    return {
-        key: value
-        for name, one in table.items()
-        for key, value in _flat(one, f"{path}.{name}".strip(".")).items()
-    }
+    return of_run(loaded, comm, devices, directory=directory, before=before)

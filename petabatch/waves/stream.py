@@ -21,7 +21,7 @@ from petabatch.spec.load import Loaded
 from petabatch.spec.network import Network
 from petabatch.spec.sweep import Sweep
 from petabatch.storage.point_rows import POINT, Rows
-from petabatch.waves.compute import Wave
+from petabatch.waves.compute import Making, Wave
 from petabatch.waves.finished import Counts
 from petabatch.waves.plan import Waves
 from petabatch.waves.progress import PointsProgress
@@ -140,13 +140,13 @@ def _computed(
     plan: Waves, sizes: _Sizes, team: Team, observe: Callable[[Recorded], Any] | None, quiet: bool
 ) -> Iterator[Point]:
     points, first = plan.points(), 0
-    count, stop, made, failed = len(points.numbers), Stop(plan.network.run), 0, 0
+    count, making, made, failed = len(points.numbers), Making(team, Stop(plan.network.run)), 0, 0
     with shown(quiet), PointsProgress(0, count, 0, plan.what, quiet, PATIENCE) as progress:
         while first < count:
             size, began = sizes.now, time.monotonic()
             together = points.taken(np.arange(first, min(first + size, count)))
             try:
-                for wave in plan.computed(plan.cut(together, size), team, stop):
+                for wave in plan.computed(plan.cut(together, size), making):
                     if len(wave.points.numbers) == size:
                         beside = wave.times.get("planning", 0.0) + wave.times.get("kernels", 0.0)
                         sizes.note(time.monotonic() - began, beside)

@@ -1,4 +1,4 @@
-"""The ranks that compute points together: one, or several that share each slice."""
+"""The ranks that compute points together, one or several that share each slice; what they hold at once."""
 
 from __future__ import annotations
 
@@ -15,11 +15,17 @@ from petabatch.network.plan import Plan
 from petabatch.parallel.comm import Comm, Counted, Counter
 from petabatch.parallel.cores import fewest, lane_threads
 from petabatch.parallel.grid import grid
+from petabatch.parallel.host_memory import host_limit, used
 from petabatch.parallel.watchdog import Watch
+from petabatch.report.memory import needed
 from petabatch.spec.duration import seconds
 from petabatch.spec.network import Network
 from petabatch.waves.finished import Points
 
+MOST = 2048
+"""Slices at most: more would lose more to a kill, and be no faster."""
+SHARE = 0.5
+"""Part of the memory of a host that they take."""
 _PATIENCE = 10
 """Seconds for which a rank with an error waits for the others of its team to come with theirs."""
 
@@ -95,3 +101,21 @@ class Team:
     def any(self, flag: bool) -> bool:
         """Return whether any rank of the team says so; collective."""
         return bool(self.group.any(flag))
+
+
+def fitting(plan: Plan, slices: int, threads: int | None, ranks: int = 1, more: int = 0) -> int:
+    """Return how many points of `slices` slices fit on each of `ranks` ranks of this host.
+
+    A point takes `more` bytes in addition to its slices.
+    """
+    threads = lane_threads(plan.graph.network.run, threads)
+    one, two = (needed(plan, n * slices, threads) for n in (1, 2))
+    there = SHARE * (host_limit().nbytes - used()[0]) / ranks - one
+    return 1 + max(0, int(there / (two - one + more)))
+
+
+def least(comm: Comm, number: int) -> int:
+    """Return the smallest of the numbers of all ranks, which must agree on parts; collective."""
+    found = comm.gather(number)
+    smallest: int = comm.broadcast(None if found is None else min(found))
+    return smallest

@@ -116,9 +116,12 @@ class WeightFile(Initial):
         if self.path.endswith(".mat"):
             return open_mat(self.path, self.dataset), self.path
         path = os.path.join(self.path, "run.h5") if os.path.isdir(self.path) else self.path
-        if os.path.isdir(os.path.join(self.path, "run.zarr")):
-            hint = f"`petabatch merge {self.path} -o FILE.h5` makes a file that can be given here"
-            raise InputError(f"{self.path}: this run is in Zarr, not in HDF5\n    hint:     {hint}")
+        if os.path.isdir(self.path) and not os.path.exists(path):
+            kinds = {os.path.splitext(name)[1] for name in os.listdir(self.path) if name.startswith("run.")}
+            for kind in sorted(kinds - {".json"}):
+                hint = f"`petabatch merge {self.path} -o FILE.h5` makes a file that can be given here"
+                found = f"{self.path}: this run is in {kind[1:].capitalize()}, not in HDF5"
+                raise InputError(f"{found}\n    hint:     {hint}")
         name = self.dataset or f"connections/{self.connection}/weights"
         with open_hdf5(path) as file:
             try:

@@ -173,7 +173,7 @@ class Sum(Scaling):
 
 
 class ContrastZeroMean(Unitwise):
-    """Zero mean and fixed contrast: W = strength (W - mean) / deviation for each unit.
+    """Zero mean and fixed contrast: W = strength (W - mean) / std for each unit.
 
     Units that are constant up to rounding are left unchanged. PetaVision
     (`NormalizeContrastZeroMean.cpp:104-178`) instead skips units whose sum is zero, and thereby those that
@@ -189,8 +189,8 @@ class ContrastZeroMean(Unitwise):
         least, most = (one(axis=self.axes, keepdims=True) for one in (weights.min, weights.max))
         flat = is_flat(least, most, xp)
         centred = weights - weights.mean(axis=self.axes, keepdims=True, dtype=float)
-        deviation = xp.sqrt(xp.square(centred).mean(axis=self.axes, keepdims=True))
-        scale = self.strength / xp.where(flat, 1.0, deviation)
+        std = xp.sqrt(xp.square(centred).mean(axis=self.axes, keepdims=True))
+        scale = self.strength / xp.where(flat, 1.0, std)
         weights[...] = xp.where(flat, weights, scale * centred)
 
 

@@ -51,12 +51,12 @@ class Gaussian(Initial):
     type: Literal["gaussian"] = "gaussian"
     mean: Finite = 0.0
     """Mean of the distribution."""
-    deviation: NonNegative = 1.0
+    std: NonNegative = 1.0
     """Standard deviation of the distribution."""
 
     def weights(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
         """Return random weights."""
-        return rng.normal(self.mean, self.deviation, shape)
+        return rng.normal(self.mean, self.std, shape)
 
 
 class TruncatedNormal(Initial):
@@ -65,7 +65,7 @@ class TruncatedNormal(Initial):
     type: Literal["truncated_normal"] = "truncated_normal"
     mean: Finite = 0.0
     """Mean of the distribution before values are left out."""
-    deviation: Positive = 1.0
+    std: Positive = 1.0
     """Its standard deviation."""
     low: Finite
     """Lower bound."""
@@ -75,14 +75,14 @@ class TruncatedNormal(Initial):
     @model_validator(mode="after")
     def _likely(self) -> TruncatedNormal:
         below, above = (
-            math.erf((bound - self.mean) / (self.deviation * math.sqrt(2))) for bound in (self.low, self.high)
+            math.erf((bound - self.mean) / (self.std * math.sqrt(2))) for bound in (self.low, self.high)
         )
         if (above - below) / 2 < _RARE:
             raise PydanticCustomError(
                 "truncated_normal",
                 "values between the bounds are too rare",
                 {
-                    "got": f"mean {self.mean}, deviation {self.deviation}, {self.low} to {self.high}",
+                    "got": f"mean {self.mean}, std {self.std}, {self.low} to {self.high}",
                     "expected": f"a probability of at least {_RARE}",
                 },
             )
@@ -95,9 +95,9 @@ class TruncatedNormal(Initial):
 
     def weights(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
         """Return random weights."""
-        values = np.asarray(rng.normal(self.mean, self.deviation, shape))
+        values = np.asarray(rng.normal(self.mean, self.std, shape))
         while (outside := (values < self.low) | (values > self.high)).any():
-            values[outside] = rng.normal(self.mean, self.deviation, np.count_nonzero(outside))
+            values[outside] = rng.normal(self.mean, self.std, np.count_nonzero(outside))
         return values
 
 

@@ -94,7 +94,7 @@ def test_delays_are_rounded_to_steps_and_grow_with_distance() -> None:
     uniform = drawn(delays=Uniform(low=0.5, high=0.7))[0].first.delays
     assert set(uniform) == {5, 6, 7}
     assert 0.4 < (uniform == 6).mean() < 0.6
-    normal = drawn(delays=TruncatedNormal(mean=2.0, deviation=1.0, low=1.0, high=2.5), number=9000)[0]
+    normal = drawn(delays=TruncatedNormal(mean=2.0, std=1.0, low=1.0, high=2.5), number=9000)[0]
     assert (normal.first.delays.min(), normal.first.delays.max(), normal.longest) == (10, 25, 25)
     assert normal.first.delays.mean() == pytest.approx(17.93, abs=0.2)
     synapses, pre = drawn(speed=4.0, delays=0.3)

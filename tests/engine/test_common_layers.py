@@ -32,7 +32,7 @@ def network(batch: int | None, kernel: Any = "auto", **keys: Any) -> Network:
     base = lca_network(images(3), learn=False, kernel=kernel, **keys)
     source = ImageArray(data=images(1)[0], slices="same")
     mask = np.random.default_rng(2).integers(0, 2, (1, *SHAPE)).astype(np.float32)
-    v1 = base.layers["V1"].model_copy(update={"start": {"V": Gaussian(deviation=0.3, per_slice=True)}})
+    v1 = base.layers["V1"].model_copy(update={"start": {"V": Gaussian(std=0.3, per_slice=True)}})
     layers = {
         **base.layers,
         "V1": v1,
@@ -129,6 +129,6 @@ def test_what_differs_between_slices_or_times_is_refused(given: Any, message: st
 
 def test_what_is_seen_with_a_delay_is_refused() -> None:
     base = network(1)
-    late = base.connections["d"].model_copy(update={"delay": 2})
+    late = base.connections["d"].model_copy(update={"delay_steps": 2})
     with pytest.raises(ParamsError, match="connections from offset that are delayed"):
         build(base.model_copy(update={"connections": {**base.connections, "d": late}}))

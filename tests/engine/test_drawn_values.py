@@ -34,7 +34,7 @@ SYNAPSES: dict[str, tuple[tuple[float, float], dict[str, Any]]] = {
 def spiking(mode: str, **keys: Any) -> Network:
     """Return spikes that synapses bring to integrators."""
     shape = (4, 4, 2)
-    synapses = Sparse(pre="a", post="b", probability=0.4, mode=mode, init=Gaussian(deviation=0.3), **keys)
+    synapses = Sparse(pre="a", post="b", probability=0.4, mode=mode, init=Gaussian(std=0.3), **keys)
     return Network(
         run=Run(batch=2, display=12, displays=1),
         layers={"a": Poisson(shape=shape, rate=300.0), "b": LeakyIntegrator(shape=shape)},

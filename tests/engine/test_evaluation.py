@@ -75,7 +75,7 @@ def test_an_evaluation_under_a_simulator_counts_as_progress(evaluated: Path) -> 
         assert sim._live._evaluation is not None
         advance = sim._live._evaluation._coder.advance
         sim._live._evaluation._coder.advance = (  # type: ignore[method-assign]
-            lambda stop: (advance(stop), seen.append(sim._opened.progress))[0]  # type: ignore[func-returns-value]
+            lambda stop: (advance(stop), seen.append(sim._opened.running.progress))[0]  # type: ignore[func-returns-value]
         )
         sim.step(20)
     assert seen == sorted(set(seen))

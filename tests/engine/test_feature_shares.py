@@ -68,7 +68,7 @@ def test_features_of_a_layer_inhibit_each_other_across_ranks(parts: dict[str, in
 def test_weights_between_split_layers_deliver_both_ways_and_learn(parts: dict[str, int], kernel: str) -> None:
     connections = {
         "up": weights("V1", "V2", learn=Hebbian(rate=0.05, momentum=0.5), decorrelate=0.01),
-        "delayed": Clone(pre="V1", post="V2", of="up", delay=2, strength=0.5),
+        "delayed": Clone(pre="V1", post="V2", of="up", delay_steps=2, strength=0.5),
         "back": Transpose(pre="V2", post="V1", of="up", feedback=True, strength=0.1),
         "seen_back": Transpose(pre="V2", post="seen", of="up"),
         "given": Clone(pre="seen", post="V3", of="up"),
@@ -181,7 +181,7 @@ def test_some_features_of_the_margin_of_an_image(kernel: str, parts: dict[str, i
     more: dict[str, Layer] = {"given": Input(shape=SHAPE, source=source, border="image")}
     connections: dict[str, Connection] = {
         "clone": Clone(pre="given", post="recon", of="dictionary"),
-        "up": Conv(pre="V1", post="V2", patch=(5, 5), init=Gaussian(deviation=0.1)),
+        "up": Conv(pre="V1", post="V2", patch=(5, 5), init=Gaussian(std=0.1)),
         "seen": Clone(pre="given", post="V2", of="up"),
     }
     more["V2"] = LCA(shape=(18, 12, 6), tau=20.0, threshold=0.01)
@@ -196,7 +196,9 @@ def test_some_features_of_the_margin_of_an_image_arrive_after_their_delay(parts:
         "seen": LCA(shape=(36, 24, 4), tau=20.0, threshold=0.01),
     }
     connections: dict[str, Connection] = {
-        "own": Conv(pre="given", post="seen", patch=(2, 2), mode="non_shared", init=Gaussian(), delay=1),
-        "turned": Transpose(pre="given", post="seen", of="own", delay=3),
+        "own": Conv(
+            pre="given", post="seen", patch=(2, 2), mode="non_shared", init=Gaussian(), delay_steps=1
+        ),
+        "turned": Transpose(pre="given", post="seen", of="own", delay_steps=3),
     }
     agrees(network("dense", more, connections), parts)

@@ -84,7 +84,7 @@ def traces() -> Network:
             "trace": LeakyIntegrator(shape=SHAPE, tau=2.0, reset=Every(3)),
             "still": LeakyIntegrator(shape=SHAPE, tau=3.0, reset=Every(3)),
         },
-        connections={"seen": Identity(pre="image", post="trace", delay=1)},
+        connections={"seen": Identity(pre="image", post="trace", delay_steps=1)},
         probes={"size": L2(layer="still")},
     )
 
@@ -93,11 +93,15 @@ def test_what_changes_no_bit_does_not_count() -> None:
     network = traces()
     acts = Acting(network)
     counted = {(one.part.partition(".")[2], one.said.word) for one in spoken(network) if acts(one)}
-    assert {("trace", "Layer.reset=steps"), ("seen", "Connection.delay"), ("size", "probe l2")} <= counted
+    assert {
+        ("trace", "Layer.reset=steps"),
+        ("seen", "Connection.delay_steps"),
+        ("size", "probe l2"),
+    } <= counted
     assert not [word for part, word in counted if part == "still"]
     pairs = met(network, filter(acts, spoken(network)))
-    assert ("Connection.delay", "connection identity") in pairs["in one part"]
-    assert ("Connection.delay", "Layer.reset=steps") in pairs["in neighbours"]
+    assert ("Connection.delay_steps", "connection identity") in pairs["in one part"]
+    assert ("Connection.delay_steps", "Layer.reset=steps") in pairs["in neighbours"]
     assert all(found <= possible()[where] for where, found in pairs.items())
 
 

@@ -115,7 +115,7 @@ def network(kind: str, seed: int, films: bool, on: str, delay: int = 0) -> Netwo
         layers={"image": Input(shape=SHAPE, source=source), "layer": layer, "echo": Linear(shape=SHAPE)},
         connections={
             "see": Identity(pre="image", post="layer"),
-            "late": Identity(pre="layer", post="echo", delay=delay),
+            "late": Identity(pre="layer", post="echo", delay_steps=delay),
         },
         probes={"energy": Energy(error="image", code="layer", coefficient=1.0)} if kind == "scaled" else {},
         output=Output(

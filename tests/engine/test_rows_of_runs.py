@@ -54,7 +54,7 @@ WHOLE = """
 [layers.noisy]
 type = "gaussian_noise"
 shape = [6, 6, 8]
-deviation = 0.1
+std = 0.1
 [layers.scaled]
 type = "rescale"
 method = "length"

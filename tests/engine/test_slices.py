@@ -110,7 +110,7 @@ def test_terms_of_a_sum_may_differ() -> None:
 def test_features_of_common_weights_are_revived_alike() -> None:
     net = lca_network(images(2))
     revived = net.connections["dictionary"].model_copy(update={"revive": Revive(after=3, init=Gaussian())})
-    path = "connections.dictionary.revive.init.deviation"
+    path = "connections.dictionary.revive.init.std"
     net = net.model_copy(update={"connections": {**net.connections, "dictionary": revived}})
     with pytest.raises(ParamsError, match="belong to all slices"):
         build(net.model_copy(update={"slices": {path: (0.1, 0.2)}}))
@@ -183,10 +183,10 @@ def test_wrong_tables_are_errors(path: str, values: tuple[float, ...], message: 
 def test_what_a_learning_rule_starts_from_is_drawn_by_one_rule() -> None:
     net = lca_network(images(3), mode="shared")
     dictionary = net.connections["dictionary"]
-    rule = Hebbian(momentum=0.5, previous=Gaussian(deviation=0.2))
+    rule = Hebbian(momentum=0.5, previous=Gaussian(std=0.2))
     learns = dictionary.model_copy(update={"learn": rule})
     net = net.model_copy(update={"connections": {**net.connections, "dictionary": learns}})
-    path = "connections.dictionary.learn.previous.deviation"
+    path = "connections.dictionary.learn.previous.std"
     for values in ({"slices": {path: (0.1, 0.2, 0.3)}}, {"sweep": Sweep(values={path: (0.1, 0.2)})}):
         with pytest.raises(ParamsError) as raised:
             build(net.model_copy(update=values))

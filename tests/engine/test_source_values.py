@@ -25,12 +25,12 @@ from support.commands import Command, alone, contents
 from support.networks import images, lca_network
 
 SOURCE = "layers.image.source"
-DEVIATION = f"{SOURCE}.transforms.1.deviation"
+DEVIATION = f"{SOURCE}.transforms.1.std"
 PLAIN = 'source = { type = "array", file = "images.npy" }'
 VALUES = "{ slices = [0.0, 0.1, 0.3] }"
 NOISY = (
     'source = { type = "array", file = "images.npy", transforms = [{ type = "crop" }, '
-    f'{{ type = "noise", deviation = {VALUES} }}] }}'
+    f'{{ type = "noise", std = {VALUES} }}] }}'
 )
 FIXED = 'connections.dictionary.learn.every="never"'
 
@@ -60,7 +60,7 @@ def stack(**keys: Any) -> ImageArray:
         (Bars(), "probability", (0.1, 0.9, 0.5)),
         (DeadLeaves(), "largest", (4.0, 100.0, 20.0)),
         (Noise(), "exponent", (0, 1, 2)),
-        (Noise(transforms=[{"type": "noise", "deviation": 0.0}]), "transforms.0.deviation", (0, 0.5, 2)),
+        (Noise(transforms=[{"type": "noise", "std": 0.0}]), "transforms.0.std", (0, 0.5, 2)),
         (stack(contrast=0.1), "contrast", (0.0, 0.28, 0.29)),
         (stack(transforms=[{"type": "whiten"}, {"type": "crop"}]), "transforms.0.cutoff", (0.1, 0.2, 0.4)),
         (stack(transforms=[{"type": "crop"}, {"type": "flip"}]), "transforms.1.probability", (0, 1, 0.5)),
@@ -78,7 +78,7 @@ def test_each_slice_sees_the_images_of_a_run_with_its_value(source: Source, path
 
 
 def test_points_of_a_sweep_see_the_same_images_but_for_its_values() -> None:
-    source = stack(transforms=[{"type": "crop"}, {"type": "noise", "deviation": 0.0}])
+    source = stack(transforms=[{"type": "crop"}, {"type": "noise", "std": 0.0}])
     network = shows(source, 2, sweep=Sweep(**{DEVIATION: [0.0, 0.25, 0.5]}))
     clean, *noisy = np.split(pixels(network), 3, axis=1)
     assert not np.array_equal(clean[:, 0], clean[:, 1])
@@ -112,7 +112,7 @@ def test_a_params_file_says_them_in_place_on_ranks_and_resumed(small: Path, peta
     assert contents(small.parent / "ranks" / "run.h5") == whole
     with results.open(small.parent / "whole") as run:
         assert run.params["slices"] == {DEVIATION: [0.0, 0.1, 0.3]}
-        assert run.coordinates["deviation"].tolist() == [0.0, 0.1, 0.3]
+        assert run.coordinates["std"].tolist() == [0.0, 0.1, 0.3]
         with results.open(alone(file, "alone", FIXED, f"{DEVIATION}=0.3")) as own:
             assert np.array_equal(run.layer("V1")[:][:, 2], own.layer("V1")[:][:, 2])
 
@@ -166,9 +166,9 @@ def test_the_images_of_each_value_are_kept_in_memory() -> None:
 
 PADDED = (
     {"type": "crop", "size": (6, 6), "position": "center"},
-    {"type": "noise", "deviation": 0.1},
+    {"type": "noise", "std": 0.1},
     {"type": "zca", "samples": 9},
-    {"type": "noise", "deviation": 1.0},
+    {"type": "noise", "std": 1.0},
 )
 
 
@@ -176,7 +176,7 @@ MOVIE = stack(order={"type": "by_movie"}, transforms=({"type": "crop"},))
 
 
 def test_numbers_after_a_fitted_transform_may_differ() -> None:
-    network = shows(stack(transforms=PADDED), slices={f"{SOURCE}.transforms.3.deviation": (0, 1, 2)})
+    network = shows(stack(transforms=PADDED), slices={f"{SOURCE}.transforms.3.std": (0, 1, 2)})
     found = pixels(network)
     assert np.array_equal(found[:, 2], pixels(sliced(network, 2))[:, 2])
 
@@ -185,11 +185,11 @@ def test_numbers_after_a_fitted_transform_may_differ() -> None:
     ("source", "key", "values", "message", "told"),
     [
         (Noise(), "exponents", (0, 1, 2), "this cannot differ", "source.exponent"),
-        (Noise(), "transforms.0.deviation", (0, 1, 2), "this cannot differ", "source.exponent"),
+        (Noise(), "transforms.0.std", (0, 1, 2), "this cannot differ", "source.exponent"),
         (stack(), "order.seed", (0, 1, 2), "this cannot differ", "source.contrast"),
         (stack(), "offset", (0, 1, 2), "this cannot differ", "source.contrast"),
-        (stack(transforms=PADDED), "transforms.01.deviation", (0, 1, 2), "cannot differ", "transforms.1."),
-        (stack(transforms=PADDED), "transforms.1.deviation", (0, 1, 2), "is fitted", "a transform after it"),
+        (stack(transforms=PADDED), "transforms.01.std", (0, 1, 2), "cannot differ", "transforms.1."),
+        (stack(transforms=PADDED), "transforms.1.std", (0, 1, 2), "is fitted", "a transform after it"),
         (stack(transforms=PADDED), "transforms.2.epsilon", (1, 2, 3), "is fitted", "a transform after it"),
         (Noise(), "exponent", (0, 1, -1), "value 2 (from 0): the value is out of range", "at least 0"),
         (Noise(), "exponent", (0, 1), "there is not one value for each slice", "3, the batch size"),
@@ -234,6 +234,6 @@ def test_values_over_time_are_not_for_sources(small: Path) -> None:
 def test_a_place_that_an_array_does_not_have_is_an_error(small: Path) -> None:
     file = small.parent / "noisy.toml"
     file.write_text(small.read_text().replace(PLAIN, NOISY))
-    for path, said in (("transforms.2.deviation", "no such place"), ("transforms.1", "is not a table")):
+    for path, said in (("transforms.2.std", "no such place"), ("transforms.1", "is not a table")):
         with pytest.raises(ParamsError, match=said):
             simulation.read(file, [f"{SOURCE}.{path}=0.3"])

@@ -40,8 +40,8 @@ def potentials(net: Network, step: int = 0, threads: int = 1) -> np.ndarray:
 
 @pytest.mark.parametrize("kernel", ["array", "dense", "lazy"])
 def test_slices_start_alike_or_from_values_of_their_own(kernel: Any) -> None:
-    alike = potentials(started(Gaussian(deviation=0.2), kernel=kernel))
-    own = potentials(started(Gaussian(deviation=0.2, per_slice=True), kernel=kernel))
+    alike = potentials(started(Gaussian(std=0.2), kernel=kernel))
+    own = potentials(started(Gaussian(std=0.2, per_slice=True), kernel=kernel))
     assert np.array_equal(alike[0], alike[2])
     assert np.array_equal(alike[0], stream(1, "start/V1/V").normal(0, 0.2, SHAPE).astype("f4"))
     for number in range(3):
@@ -120,7 +120,7 @@ def test_initialisers_of_patches_are_not_for_states_and_synapses(initial: Initia
         build(started(initial))
     assert raised.value.problems[0].key == "layers.V1.start.V"
     net = started(Constant(value=0.0))
-    synapses = Sparse(pre="V1", post="V1", delay=1, probability=0.5, init=initial)
+    synapses = Sparse(pre="V1", post="V1", delay_steps=1, probability=0.5, init=initial)
     with pytest.raises(ParamsError, match=r"synapses\.init: this initialiser is for the weights of patches"):
         build(net.model_copy(update={"connections": {**net.connections, "synapses": synapses}}))
 

@@ -87,7 +87,7 @@ def test_points_of_random_networks_are_runs(seed: int) -> None:
 
 def test_seeds_draw_weights_images_and_noise_as_those_of_runs() -> None:
     net = lca_network(images(2), mode="shared", displays=3)
-    noisy = GaussianNoise(shape=net.layers["image"].shape, deviation=0.3)
+    noisy = GaussianNoise(shape=net.layers["image"].shape, std=0.3)
     layers = {
         **net.layers,
         "image": net.layers["image"].model_copy(update={"source": Noise()}),

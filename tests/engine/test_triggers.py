@@ -54,7 +54,7 @@ def trace(display: int = 1, steps: int = 24, delay: int = 0, **late: Any) -> tup
         },
         connections={
             "in": Identity(pre="image", post="late"),
-            "out": Identity(pre="late", post="after", delay=delay),
+            "out": Identity(pre="late", post="after", delay_steps=delay),
         },
         output=Output(layers={name: LayerOutput(every=1) for name in ("late", "after")}),
     )
@@ -87,7 +87,7 @@ def test_a_new_image_passes_a_delayed_connection(delay: int) -> None:
     network = Network(
         run=Run(display=3, displays=3),
         layers={"image": Input(shape=SHAPE, source=ramp()), "late": Linear(shape=SHAPE)},
-        connections={"in": Identity(pre="image", post="late", delay=delay)},
+        connections={"in": Identity(pre="image", post="late", delay_steps=delay)},
         output=Output(layers={"late": LayerOutput(every=1)}),
     )
     _, found = simulate(network)

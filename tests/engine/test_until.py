@@ -101,7 +101,7 @@ def delayed(net: Network) -> Network:
     return net.model_copy(
         update={
             "layers": {**net.layers, "late": Linear(shape=SHAPE)},
-            "connections": {**net.connections, "late": Identity(pre="V1", post="late", delay=3)},
+            "connections": {**net.connections, "late": Identity(pre="V1", post="late", delay_steps=3)},
         }
     )
 
@@ -155,7 +155,7 @@ def test_spikes_in_transit_arrive_after_a_rest_as_through_a_delay(
     weights = np.append(np.ones(units.size), 0.0)
     delays = np.append(np.full(units.size, float(total - delay)), longest)
     synapses = Sparse(
-        pre="V1", post="spikes", delay=delay, matrix=(*(np.append(units, 0),) * 2, weights, delays)
+        pre="V1", post="spikes", delay_steps=delay, matrix=(*(np.append(units, 0),) * 2, weights, delays)
     )
     update = {
         "layers": {**net.layers, "spikes": Linear(shape=SHAPE)},
@@ -183,8 +183,8 @@ def test_spikes_in_transit_arrive_after_a_rest_as_through_a_delay(
 def test_spikes_in_transit_while_ranks_that_share_a_slice_rest(split: Parallel) -> None:
     def pending(split: Parallel, ranks: int) -> np.ndarray:
         net = network(kernel="auto")
-        delays, init = Uniform(low=1.0, high=40.0), Gaussian(deviation=0.2)
-        late = Sparse(pre="V1", post="spikes", probability=0.2, delay=2, delays=delays, init=init)
+        delays, init = Uniform(low=1.0, high=40.0), Gaussian(std=0.2)
+        late = Sparse(pre="V1", post="spikes", probability=0.2, delay_steps=2, delays=delays, init=init)
         update = {
             "layers": {**net.layers, "spikes": Linear(shape=SHAPE)},
             "connections": {**net.connections, "spikes": late},
@@ -212,7 +212,7 @@ def test_what_is_around_an_image_is_that_of_its_display_after_a_rest() -> None:
     def seen(kernel: str) -> np.ndarray:
         net = network(1, displays=3, kernel=kernel)
         image = Input(shape=(12, 16, 3), border="image", source=GivenImages(data=wide))
-        around = Conv(pre="image", post="around", patch=(3, 3), delay=delay, init=Gaussian(deviation=0.3))
+        around = Conv(pre="image", post="around", patch=(3, 3), delay_steps=delay, init=Gaussian(std=0.3))
         update = {
             "layers": {**net.layers, "image": image, "around": Linear(shape=(12, 16, 2))},
             "connections": {**net.connections, "around": around},
@@ -453,7 +453,7 @@ def test_what_only_a_recording_reads_is_right_in_the_step_in_which_a_slice_stops
         connections = {
             **net.connections,
             "pool": Pool(pre="V1", post="readout"),
-            "copy": Identity(pre="late", post="copy", delay=1),
+            "copy": Identity(pre="late", post="copy", delay_steps=1),
         }
         output = Output(layers={name: LayerOutput(every=keys.get("every", "display")) for name in layers})
         changes = {"layers": layers, "connections": connections, "output": output}

@@ -101,9 +101,9 @@ def both_ways(layer: Layer) -> tuple[dict[str, Layer], dict[str, Connection]]:
     layers = {"it": layer, "same": Linear(shape=FINE), "code": code}
     connections: dict[str, Connection] = {
         "see": Identity(pre="error", post="it"),
-        "show": Identity(pre="it", post="same", delay=1),
-        "gathered": Conv(pre="it", post="code", patch=(2, 2), init=Gaussian(deviation=0.2)),
-        "spread": Conv(pre="code", post="it", patch=(4, 4), init=Gaussian(deviation=0.05), feedback=True),
+        "show": Identity(pre="it", post="same", delay_steps=1),
+        "gathered": Conv(pre="it", post="code", patch=(2, 2), init=Gaussian(std=0.2)),
+        "spread": Conv(pre="code", post="it", patch=(4, 4), init=Gaussian(std=0.05), feedback=True),
         "back": Transpose(pre="it", post="code", of="spread", strength=0.5),
     }
     return layers, connections
@@ -111,12 +111,12 @@ def both_ways(layer: Layer) -> tuple[dict[str, Layer], dict[str, Connection]]:
 
 OTHERS: dict[str, Layer] = {
     "rescale": Rescale(shape=FINE, method="standard"),
-    "noise": GaussianNoise(shape=FINE, deviation=0.1),
+    "noise": GaussianNoise(shape=FINE, std=0.1),
     "dropout": Dropout(shape=FINE, probability=0.3),
     "unpool": MaxUnpool(shape=FINE, window=(4, 4)),
     "plug-in": Mean(shape=FINE),
     "plug-in in tiles": MeanOfTiles(shape=FINE),
-    "row": Adaptive(shape=FINE, tau=4.0, deviation=0.02),
+    "row": Adaptive(shape=FINE, tau=4.0, std=0.02),
     "mirrored": Mean(shape=FINE, border="mirror"),
 }
 
@@ -280,7 +280,7 @@ def test_images_around_layers(parts: dict[str, int], far: bool, kernel: str) -> 
             init=Gaussian(),
             learn=Hebbian(rate=0.01, average="active"),
         ),
-        "small": Conv(pre="around", post="blocks", patch=(1, 1), init=Gaussian(), delay=2),
+        "small": Conv(pre="around", post="blocks", patch=(1, 1), init=Gaussian(), delay_steps=2),
         "pool": Pool(pre="around", post="pooled", window=(4, 4), method="max"),
         "same": Identity(pre="around", post="copy"),
     }
@@ -381,7 +381,7 @@ def test_probes_of_whole_layers_and_through_whole_connections_count_once(parts: 
 @pytest.mark.parametrize("parts", PARTS, ids=str)
 def test_held_out_images_are_coded_beside_whole_layers(parts: dict[str, int]) -> None:
     layers, connections = both_ways(OTHERS["rescale"])
-    far = Conv(pre="image", post="same", patch=(35, 1), init=Gaussian(deviation=0.1))
+    far = Conv(pre="image", post="same", patch=(35, 1), init=Gaussian(std=0.1))
     held = Evaluate.model_construct(source=GivenImages(data=images(2, shape=FINE, seed=5)), every=DISPLAY)
     whole = loop_with("auto", layers, connections | {"far": far}).model_copy(update={"evaluate": held})
     found = agrees(whole, parts)

@@ -92,7 +92,7 @@ def firm_cost(x: np.ndarray, corner: float) -> np.ndarray:
         (Sigmoid(shape=SHAPE, invert=True, form="line"), 1 - np.clip(0.5 + (X - Y) / 4, 0, 1)),
         (Mask(shape=SHAPE, features=(0, 2)), (X - Y) * np.array([1, 0, 1])),
         (Mask(shape=SHAPE, features=(0, 2), invert=True), (X - Y) * np.array([0, 1, 0])),
-        (GaussianNoise(shape=SHAPE, deviation=0, mean=0.25), X - Y + 0.25),
+        (GaussianNoise(shape=SHAPE, std=0, mean=0.25), X - Y + 0.25),
         (Dropout(shape=SHAPE, probability=0), X - Y),
         (Constant(shape=SHAPE, value=3), np.full_like(X, 3)),
         (FirmCost(shape=SHAPE, corner=1.5), firm_cost(X - Y, 1.5)),
@@ -174,7 +174,7 @@ def test_the_largest_feature_of_each_position_is_delivered(kernel: Any) -> None:
             "x": Input(shape=SHAPE, source=GivenImages(data=X[:, None]), every="never"),
             "out": Linear(shape=(*SHAPE[:2], 1)),
         },
-        connections={"max": Largest(pre="x", post="out", strength=-2.0, delay=1)},
+        connections={"max": Largest(pre="x", post="out", strength=-2.0, delay_steps=1)},
     )
     found = in_memory.run(network, [2]).states["layers/out/A"][0]
     np.testing.assert_array_equal(found, -2 * X.max(axis=3, keepdims=True))
@@ -226,7 +226,7 @@ def test_rescale_reaches_its_target(over: Any) -> None:
     np.testing.assert_allclose(
         [found.min(axes), found.max(axes)], [found.min(axes) * 0 - 2, found.max(axes) * 0 + 5], atol=1e-5
     )
-    found = passed(Rescale(shape=SHAPE, method="standard", mean=1, deviation=3, over=over))[0]
+    found = passed(Rescale(shape=SHAPE, method="standard", mean=1, std=3, over=over))[0]
     np.testing.assert_allclose(found.mean(axes), 1, atol=1e-5)
     np.testing.assert_allclose(found.std(axes), 3, atol=1e-4)
     found = passed(Rescale(shape=SHAPE, method="length", norm=3, over=over))[0]
@@ -290,7 +290,7 @@ def test_chance_depends_on_seed_slice_and_step_alone(layer: Layer) -> None:
 
 
 def test_noise_and_dropout_have_their_statistics() -> None:
-    noise = passed(GaussianNoise(shape=SHAPE, mean=2, deviation=3), steps=100) - (X - Y)
+    noise = passed(GaussianNoise(shape=SHAPE, mean=2, std=3), steps=100) - (X - Y)
     assert noise.mean() == pytest.approx(2, abs=5 * 3 / math.sqrt(noise.size))
     assert noise.std() == pytest.approx(3, abs=5 * 3 / math.sqrt(2 * noise.size))
     silent = passed(Dropout(shape=SHAPE, probability=0.3), steps=100) == 0
@@ -386,7 +386,7 @@ def test_a_potential_is_delivered_in_its_own_step(kind: Any, kernel: Any) -> Non
     ("changed", "message"),
     [
         ({"pre": "x"}, "this layer has no membrane potential"),
-        ({"delay": 1}, "a membrane potential is delivered in its own step alone"),
+        ({"delay_steps": 1}, "a membrane potential is delivered in its own step alone"),
         ({"feedback": True}, "a membrane potential is delivered in its own step alone"),
         ({"post": "small"}, "the two layers have different shapes"),
         ({"post": "early"}, "cell is updated no earlier than early"),
@@ -417,7 +417,7 @@ def test_a_background_is_where_all_features_are_0(kernel: Any) -> None:
             "x": Input(shape=SHAPE, source=GivenImages(data=given[:, None]), every="never"),
             "out": Linear(shape=(*SHAPE[:2], 8)),
         },
-        connections={"b": Background(pre="x", post="out", copies=2, delay=1)},
+        connections={"b": Background(pre="x", post="out", copies=2, delay_steps=1)},
     )
     found = in_memory.run(network, [2]).states["layers/out/A"][0]
     empty = (given == 0).all(axis=3)

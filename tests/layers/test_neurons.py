@@ -221,7 +221,9 @@ def test_bits_do_not_depend_on_ranks(ranks: int) -> None:
 
 
 def test_a_run_goes_on_from_its_state_with_spikes_under_way() -> None:
-    delayed = {name: one.model_copy(update={"delay": 7}) for name, one in balanced().connections.items()}
+    delayed = {
+        name: one.model_copy(update={"delay_steps": 7}) for name, one in balanced().connections.items()
+    }
     net = balanced(steps=120).model_copy(update={"connections": delayed})
     half = net.model_copy(update={"run": net.run.model_copy(update={"steps": 61})})
     whole, first = in_memory.run(net), in_memory.run(half)
@@ -254,7 +256,7 @@ def test_a_connection_delivers_in_the_next_step_at_the_earliest_and_closes_no_cy
     }
     connections: dict[str, Connection] = {
         "ab": Identity(pre="a", post="b", target="x"),
-        "aI": Identity(pre="a", post="b", target="I", delay=2, strength=2.0),
+        "aI": Identity(pre="a", post="b", target="I", delay_steps=2, strength=2.0),
         "ba": Identity(pre="b", post="a", target="v", strength=0.0),
         "ac": Identity(pre="a", post="c"),
         "kc": Identity(pre="k", post="c"),  # which is on a later level than a therefore

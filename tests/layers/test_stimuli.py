@@ -42,8 +42,8 @@ def poisson(units: int = 500, **keys: Any) -> Poisson:
 @pytest.mark.parametrize("rate", [0.003, 3.0, 90.0, 410.0])
 def test_counts_have_the_mean_and_the_variance_of_poissons_distribution(rate: float) -> None:
     found, mean = spikes(poisson(rate=rate), seed=3).astype(float), rate * DT
-    deviation = np.sqrt(mean / found.size)
-    assert abs(found.mean() - mean) < 4 * deviation
+    std = np.sqrt(mean / found.size)
+    assert abs(found.mean() - mean) < 4 * std
     assert abs(found.var() - mean) < 5 * np.sqrt((mean + 2 * mean**2) / found.size)
     assert (found == np.floor(found)).all()
 

@@ -279,7 +279,7 @@ def test_what_may_be_meant_is_a_note() -> None:
     ]
     varied = chain(LeakyIntegrator(shape=SHAPE), see, slices={"connections.see.strength": (0.0,)})
     assert said(varied) == []
-    late = chain(LeakyIntegrator(shape=SHAPE), Identity(pre="image", post="layer", delay=20))
+    late = chain(LeakyIntegrator(shape=SHAPE), Identity(pre="image", post="layer", delay_steps=20))
     assert notes(late) == ["the run is shorter than the delay of connections.see, which delivers nothing"]
     often = chain(LeakyIntegrator(shape=SHAPE, every=Every(4), reset=Every(6)))
     assert len(notes(often)) == 1

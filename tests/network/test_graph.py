@@ -70,7 +70,7 @@ def test_activity_arrives_after_delay_and_feedback(delay: int, feedback: bool, p
         },
         connections={
             "in": Identity(pre="image", post="middle"),
-            "out": Identity(pre="middle", post="late", delay=delay, feedback=feedback),
+            "out": Identity(pre="middle", post="late", delay_steps=delay, feedback=feedback),
         },
         output=Output(layers={"late": LayerOutput(every=1)}),
     )

@@ -100,13 +100,16 @@ def test_every_built_in_layer_has_an_operation(kind: type[Any]) -> None:
         layers = {"image": Input(shape=SHAPE, source=IMAGE), "layer": layer, "after": Constant(shape=SHAPE)}
         joined: dict[str, Connection] = {
             channel: Identity(
-                pre="image", post="layer", delay=1, **{"target" if layer.targets else "channel": channel}
+                pre="image",
+                post="layer",
+                delay_steps=1,
+                **{"target" if layer.targets else "channel": channel},
             )
             for channel in (layer.channels if not layer.static else ())
         }
         target = next(iter(layer.channels)) if layer.targets else None
         joined["back"] = Conv(
-            pre="layer", post="layer", patch=(3, 3), init=INIT, feedback=True, delay=2, target=target
+            pre="layer", post="layer", patch=(3, 3), init=INIT, feedback=True, delay_steps=2, target=target
         )
         if layer.static or not layer.channels:
             del joined["back"]

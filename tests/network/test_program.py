@@ -55,7 +55,7 @@ def test_readers_are_made_in_the_last_steps_alone() -> None:
     readers = {"first": Rectified(shape=shape), "second": Linear(shape=shape, every=Every(3))}
     joined = {
         "to_first": Identity(pre="recon", post="first"),
-        "to_second": Identity(pre="first", post="second", delay=2),
+        "to_second": Identity(pre="first", post="second", delay_steps=2),
     }
     made = program(loop(readers, joined)).operations
     windows = {operation.out: operation.when.window for operation in made}

@@ -49,7 +49,7 @@ def test_what_is_looked_back_at_is_not_waited_for_unless_its_place_is_written() 
     layers: dict[str, Layer] = {"a": Rectified(shape=SHAPE), "b": Rectified(shape=SHAPE)}
     see = Identity(pre="image", post="a")
     for delay, expected in ((0, 1), (1, 0), (2, 0)):
-        found = stages(network(layers, {"see": see, "look": Identity(pre="a", post="b", delay=delay)}))
+        found = stages(network(layers, {"see": see, "look": Identity(pre="a", post="b", delay_steps=delay)}))
         assert found["layers/b/A"] == expected, delay
 
 

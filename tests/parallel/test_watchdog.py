@@ -25,6 +25,7 @@ from petabatch.parallel.watchdog import _DONE as DONE
 from petabatch.parallel.watchdog import Monitor
 from petabatch.storage.checkpoint import latest_checkpoint
 from petabatch.storage.directory import RunDirectory
+from petabatch.waves import checkpoints
 from petabatch.waves import session as session_of_waves
 from support.commands import BIN, Command, alone
 from support.processes import (
@@ -269,7 +270,7 @@ def test_slices_of_a_pool_may_be_written_for_long(
         seen.append(beats.sent[-1])
         commit(*about)
 
-    monkeypatch.setattr(session_of_waves, "_COMMIT", 0.0)
+    monkeypatch.setattr(checkpoints, "_COMMIT", 0.0)
     monkeypatch.setattr(session_of_waves.PointsWriter, "commit", committed)
     alone(small, "out", *FROZEN[1::2], "run.pool=true")
     assert seen

@@ -139,7 +139,7 @@ def test_includes_arrays_and_arbors() -> None:
     assert net["layers"]["A"] == {"type": "linear", "shape": [4, 4, 1]}
     assert net["layers"]["B"] == {"type": "rectified", "shape": [4, 4, 1], "threshold": 1.0, "shift": 0.5}
     assert net["connections"]["OnesToA"]["init"] == {"type": "constant", "value": 0.25}
-    assert net["connections"]["OnesToA_2"]["delay"] == 1
+    assert net["connections"]["OnesToA_2"]["delay_steps"] == 1
     assert net["connections"]["OnesToB"] == {"type": "identity", "pre": "Ones", "post": "B"}
     assert net["output"]["layers"].keys() == {"A", "B"}
 
@@ -300,7 +300,7 @@ def test_a_time_scale_that_is_not_supported_is_not_left_out(lca: Path) -> None:
 
 
 RESCALED = [
-    ('"l2"; patchSize = 16', {"method": "standard", "deviation": 0.25}),
+    ('"l2"; patchSize = 16', {"method": "standard", "std": 0.25}),
     ('"l2NoMean"; patchSize = 2', {"method": "length", "norm": 8.0}),
     ('"pointResponseNormalization"', {"method": "length", "over": "features"}),
     ('"logreg"', {"type": "sigmoid", "invert": True}),
@@ -507,7 +507,7 @@ def test_an_energy_of_infinite_widths_has_the_cost_l1(tmp_path: Path) -> None:
 def test_noise_is_added_to_the_activity_of_another_layer(tmp_path: Path) -> None:
     group = 'NoiseLayer "X" = { nf = 2; phase = 2; originalLayerName = "I"; stdDev = 0.25; };'
     found = tomllib.loads(translated(tmp_path, CONTEXT + group))
-    assert found["layers"]["X"] == {"type": "gaussian_noise", "shape": [8, 8, 2], "deviation": 0.25}
+    assert found["layers"]["X"] == {"type": "gaussian_noise", "shape": [8, 8, 2], "std": 0.25}
     assert found["connections"]["IToX"] == {"type": "identity", "pre": "I", "post": "X"}
 
 
@@ -524,14 +524,14 @@ def test_unpooling_by_index_is_a_layer_of_the_places(tmp_path: Path) -> None:
     found = tomllib.loads(translated(tmp_path, CONTEXT + group % "Back"))
     links = found["connections"]
     assert found["layers"]["Up_placed"] == {"type": "max_unpool", "shape": [8, 8, 2], "window": [2, 2]}
-    assert links["Up"] == {"type": "pool", "pre": "Half", "post": "Up_placed", "delay": 1}
+    assert links["Up"] == {"type": "pool", "pre": "Half", "post": "Up_placed", "delay_steps": 1}
     assert links["OToUp_placed"] == {"type": "identity", "pre": "O", "post": "Up_placed", "channel": "place"}
     assert links["Up_placedToBack"] == {
         "type": "identity", "pre": "Up_placed", "post": "Back", "channel": "inh"
     }  # fmt: skip
     mean = CONTEXT.replace("needPostIndexLayer = true", 'pvpatchAccumulateType = "avgpooling"')
     links = tomllib.loads(translated(tmp_path, mean + group % "Back"))["connections"]
-    assert links["Up"] == {"type": "pool", "pre": "Half", "post": "Back", "channel": "inh", "delay": 1}
+    assert links["Up"] == {"type": "pool", "pre": "Half", "post": "Back", "channel": "inh", "delay_steps": 1}
     with pytest.raises(ParamsError, match="windows that overlap"):
         translated(tmp_path, CONTEXT.replace("nxp = 1", "nxp = 2") + group % "Back")
     with pytest.raises(ParamsError, match="the layers are not those of the original, exchanged"):
@@ -557,7 +557,7 @@ IdentConn "W_2" = { preLayerName = "I"; postLayerName = "O"; channelCode = 1; };
 def test_each_arbor_is_a_connection_and_so_are_its_copies(tmp_path: Path) -> None:
     start = 'weightInitType = "UniformRandomWeight"; normalizeMethod = "normalizeSum"; strength = 2;'
     links = tomllib.loads(translated(tmp_path, ARBORS % start, 6))["connections"]
-    assert [links[name].get("delay", 0) for name in ("W", "W_2_", "W_3")] == [0, 1, 2]
+    assert [links[name].get("delay_steps", 0) for name in ("W", "W_2_", "W_3")] == [0, 1, 2]
     assert links["W_2"]["type"] == "identity"
     assert links["W"]["normalize"]["together"] == ["W_2_", "W_3"]
     assert [links[name]["of"] for name in ("T", "T_2", "T_3")] == ["W", "W_2_", "W_3"]

@@ -60,7 +60,7 @@ def test_the_tables_of_groups_that_a_file_prints_are_its_network(tmp_path: Path)
     assert net["run"] == {"steps": 8}
     assert list(net["layers"]) == ["Ones", "Out"]
     assert net["layers"]["Ones"]["value"] == 1.0
-    assert net["connections"]["OnesToOut_2"]["delay"] == 2
+    assert net["connections"]["OnesToOut_2"]["delay_steps"] == 2
     assert net["connections"]["OnesToOut"]["init"] == {"type": "constant", "value": 0.5, "same_feature": True}
     places = {name: group.place.line for name, group in found.translation.draft.source.groups.items()}
     assert places == {"column": 6, "Ones": 7, "Out": 8, "OnesToOut": 10}

@@ -76,7 +76,7 @@ def random_network(seed: int) -> tuple[Network, np.ndarray]:
         common = {
             "pre": pre,
             "post": post,
-            "delay": int(rng.integers(0, 4)),
+            "delay_steps": int(rng.integers(0, 4)),
             "strength": one_of(1.0, -0.4),
             "channel": one_of("exc", "inh"),
         }
@@ -116,7 +116,12 @@ def random_network(seed: int) -> tuple[Network, np.ndarray]:
             pres = [n for n in names if layers[n].shape == first and layers[n].border == "zero"]
             posts = [n for n in names[1:] if layers[n].shape == last]
             if pres and posts and one_of(True, False):
-                ends = {"pre": one_of(*pres), "post": one_of(*posts), "channel": "inh", "delay": one_of(0, 2)}
+                ends = {
+                    "pre": one_of(*pres),
+                    "post": one_of(*posts),
+                    "channel": "inh",
+                    "delay_steps": one_of(0, 2),
+                }
                 if kind == "clone":
                     ends["error"] = ends["post"] if conv.learn is not None and one_of(True, False) else None
                 connections[f"{kind}_{name}"] = (Clone if kind == "clone" else Transpose)(**ends, of=name)
@@ -170,7 +175,7 @@ def check_probes(network: Network, layers: History, recorded: Any) -> None:
         "sum/total": 2 * firm + 0.5 * (image**2).sum(-1),
         "statistics/total": a.sum(-1),
         "statistics/mean": a.mean(-1),
-        "statistics/deviation": a.std(-1),
+        "statistics/std": a.std(-1),
         "statistics/minimum": a.min(-1),
         "statistics/maximum": a.max(-1),
         "statistics/active": (abs(a) > 0.3).sum(-1),

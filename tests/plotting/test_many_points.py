@@ -41,8 +41,8 @@ def test_what_no_slice_has_is_said_in_place_of_a_figure() -> None:
     )
     with in_memory.run(network) as found:
         assert plotting.sweep(found, quantities=["firing/rate"]).axes
-        with pytest.raises(InputError, match="firing/interval is NaN in all slices"):
-            plotting.sweep(found, quantities=["firing/interval"])
+        with pytest.raises(InputError, match="firing/isi is NaN in all slices"):
+            plotting.sweep(found, quantities=["firing/isi"])
 
 
 def test_a_large_grid_of_two_values_is_a_heat_map(monkeypatch: pytest.MonkeyPatch) -> None:

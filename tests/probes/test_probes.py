@@ -87,7 +87,7 @@ def test_statistics_of_a_layer() -> None:
         "minimum": flat.min(1),
         "maximum": flat.max(1),
         "mean": flat.mean(1),
-        "deviation": flat.std(1),
+        "std": flat.std(1),
         "active": (np.abs(flat) > 0.1).sum(1),
     }
     assert found.keys() == expected.keys()

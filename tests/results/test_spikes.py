@@ -38,10 +38,10 @@ def test_spikes_are_events_of_a_slice(on_disk: bool, tmp_path: Path) -> None:
     np.testing.assert_allclose(found.times, [0.1, 0.5, 0.6, 0.6, 0.7])
     np.testing.assert_array_equal(found.counts, [2, 3, 0])
     np.testing.assert_allclose(found.rates, [1.0, 1.5, 0])
-    np.testing.assert_allclose(np.concatenate(found.intervals), [0, 0.4, 0.2])
-    assert [each.size for each in found.intervals] == [1, 2, 0]
-    assert np.isnan(found.variation()).all()
-    np.testing.assert_allclose(found.variation(least=2)[1], 0.1 / 0.3)
+    np.testing.assert_allclose(np.concatenate(found.isi), [0, 0.4, 0.2])
+    assert [each.size for each in found.isi] == [1, 2, 0]
+    assert np.isnan(found.cv()).all()
+    np.testing.assert_allclose(found.cv(least=2)[1], 0.1 / 0.3)
     assert run.spikes("in", slice=-1).units.tolist() == [2]
     assert repr(found) == "<5 spikes of layer in, slice 0: 3 units, 20 steps>"
 

@@ -15,7 +15,7 @@ from petabatch.connections import Sparse
 from petabatch.errors import ArgumentError, FormatError, InputFileError
 from petabatch.layers import Neurons, SpikeTimes
 from petabatch.parallel.comm import Serial
-from petabatch.simulator import file
+from petabatch.simulator import saved as file
 
 DELAYS = np.array([3, 5, 8, 4])
 LONGEST = 8

@@ -34,7 +34,7 @@ CHAINS: dict[str, tuple[Transform, ...]] = {
     "grey": (Grey(), Colour(), Crop(position="center", offset=(1, -1))),
     "contrast": (Crop(contrast=0.01),),
     "normalised": (Crop(), Normalize()),
-    "all": (Pad(size=(50, 50)), Crop(), Invert(), AddNoise(deviation=0.1)),
+    "all": (Pad(size=(50, 50)), Crop(), Invert(), AddNoise(std=0.1)),
     "region": (Crop(), Region()),
 }
 

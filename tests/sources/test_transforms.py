@@ -295,7 +295,7 @@ def test_zca_is_fitted_to_what_the_transforms_before_it_leave() -> None:
 
 def test_noise_is_another_one_in_each_display_and_slice() -> None:
     data = np.zeros((1, 30, 30, 1))
-    read = source(data, {"type": "noise", "deviation": 0.5}).open((30, 30, 1), 2, 1)
+    read = source(data, {"type": "noise", "std": 0.5}).open((30, 30, 1), 2, 1)
     drawn = [read(b, display) for b in range(2) for display in range(3)]
     assert all(0.45 < one.std() < 0.55 for one in drawn)
     assert max(abs(np.corrcoef([one.ravel() for one in drawn]) - np.eye(6)).ravel()) < 0.15
@@ -313,7 +313,7 @@ def test_frames_are_stacked_as_channels_within_their_film() -> None:
         older, newer = np.moveaxis(stream(b, 3).astype(int), 2, 0)
         assert (newer - older == 10_000).all()  # one crop, one flip
         assert stream.shown(b, 3).crop == tuple(divmod(int(newer.min()) % 10_000, 100))
-    noisy: list[Any] = [{"type": "noise", "deviation": 1.0}, {"type": "frames", "count": 2}]
+    noisy: list[Any] = [{"type": "noise", "std": 1.0}, {"type": "frames", "count": 2}]
     older, newer = np.moveaxis(source(film, *noisy, order="by_movie").open((4, 4, 2), 2, 1)(0, 0), 2, 0)
     assert not np.allclose(older, newer)
 
@@ -330,7 +330,7 @@ def test_a_stack_of_moving_gratings_is_what_their_displays_showed() -> None:
 
 CHAIN: list[Any] = [
     {"type": "whiten"}, {"type": "crop", "size": (20, 20), "jitter": (1, 2)}, {"type": "flip"},
-    {"type": "resize"}, {"type": "noise", "deviation": 0.1}, {"type": "normalize"},
+    {"type": "resize"}, {"type": "noise", "std": 0.1}, {"type": "normalize"},
 ]  # fmt: skip
 
 
@@ -350,7 +350,7 @@ def test_images_depend_on_seed_slice_and_display_whatever_the_batch_and_the_thre
 def test_same_slices_have_the_same_random_choices() -> None:
     alone = source(PHOTO, *CHAIN).open((12, 14, 3), 1, 7)
     same = source(PHOTO, *CHAIN, slices="same").open((12, 14, 3), 3, 7)
-    drawn = Noise(slices="same", transforms=({"type": "noise", "deviation": 0.3},)).open((4, 4, 1), 3, 7)
+    drawn = Noise(slices="same", transforms=({"type": "noise", "std": 0.3},)).open((4, 4, 1), 3, 7)
     for display in range(3):
         assert all(np.array_equal(same(b, display), alone(0, display)) for b in range(3))
         assert all(np.array_equal(drawn(b, display), drawn(0, display)) for b in range(3))
@@ -430,7 +430,7 @@ def test_a_transform_that_does_not_suit_image_or_layer_is_named_with_its_line(
         ({"type": "crops"}, "no transform of this type"),
         ({"type": "crop", "offset": (1, 0)}, "random crop cannot have an offset"),
         ({"type": "crop", "position": "top", "contrast": 0.1}, "only a random crop"),
-        ({"type": "noise"}, "deviation"),
+        ({"type": "noise"}, "std"),
     ],
 )
 def test_values_that_a_transform_cannot_have_are_errors(table: Any, message: str) -> None:

@@ -43,6 +43,7 @@ from petabatch.parallel.comm import Serial  # noqa: E402
 from petabatch.spec.load import Loaded  # noqa: E402
 from petabatch.spec.network import Network, Run  # noqa: E402
 from petabatch.storage.point_rows import Rows  # noqa: E402
+from petabatch.waves.compute import Making  # noqa: E402
 from petabatch.waves.items import Items  # noqa: E402
 from petabatch.waves.team import Team  # noqa: E402
 from support.gpu_emulation import EmulatedGpu  # noqa: E402
@@ -89,7 +90,7 @@ KEYS = {
     "no key": [],
 }
 """Settings on top of a network whose dictionary is fixed, by each of the ways."""
-_DRAWN = "connections.dictionary.init={type='gaussian',deviation=0.05}"
+_DRAWN = "connections.dictionary.init={type='gaussian',std=0.05}"
 LAYERS_ONLY = {
     "weights of each unit": ["connections.dictionary.mode='extra_non_shared'", _DRAWN],
     "weights of each unit and slice": ["connections.dictionary.mode='non_shared'", _DRAWN],
@@ -183,7 +184,7 @@ def _pooled(given: Loaded, device: Any) -> Arrays:
     team = Team.of(Serial(), items.base, 1)
     parts = items.parts(items.points(), team)
     with patch.object(assembly, "choose", lambda network, comm: device):
-        waves = list(items.computed(parts, team, lambda: False))
+        waves = list(items.computed(parts, Making(team, lambda: False)))
     return dict(Rows.joined([wave.rows for wave in waves]).columns)
 
 

@@ -36,15 +36,15 @@ def network(border: Any, data: np.ndarray, every: str = "display", **view: Any) 
     }
     learn = Hebbian(rate=0.1, average="sum")
     mean = Hebbian(rate=0.1, average="active")
-    conv = {"pre": "image", "init": Gaussian(deviation=0.1)}
+    conv = {"pre": "image", "init": Gaussian(std=0.1)}
     return Network(
         run=Run(batch=2, display=3, displays=4, kernel="array"),  # compiled borders round otherwise
         layers={"image": image, **{name: Linear(shape=shape) for name, shape in shapes.items()}},
         connections={
             "to_small": Conv(post="small", patch=(3, 3), learn=mean, **conv),
             "to_same": Conv(post="same", patch=(5, 3), learn=learn, **conv),
-            "to_large": Conv(post="large", patch=(6, 8), delay=2, learn=learn, **conv),
-            "again": Clone(pre="image", post="small", of="to_small", delay=1, error="small"),
+            "to_large": Conv(post="large", patch=(6, 8), delay_steps=2, learn=learn, **conv),
+            "again": Clone(pre="image", post="small", of="to_small", delay_steps=1, error="small"),
             "to_pooled": Pool(pre="image", post="pooled", window=(3, 5), method="sum"),
             "from_small": Conv(pre="small", post="back", patch=(4, 6), init=Gaussian()),
             "transposed": Transpose(pre="image", post="small", of="from_small"),

@@ -57,7 +57,7 @@ class _Parts:
         self.connections[dictionary] = conv.model_copy(update={"init": weights})
         self.connections[f"drive_{name}"] = Transpose(
             pre=f"masked_{name}" if masked else error, post=code, of=dictionary,
-            delay=self.one_of(0, 0, 2), strength=self.one_of(1.0, 0.7),
+            delay_steps=self.one_of(0, 0, 2), strength=self.one_of(1.0, 0.7),
         )  # fmt: skip
 
     def code(self, shape: tuple[int, int, int], threshold: float, scaled: bool) -> LCA:

@@ -81,7 +81,7 @@ def _statistics(part: Part, file: Path, found: Mapping[str, np.ndarray]) -> str:
         "Min": "minimum",
         "Avg": "mean",
         "Max": "maximum",
-        "sigma": "deviation",
+        "sigma": "std",
         "nnz": "active",
     }
     output = (part.optional_text("probeOutputFile") or "").removesuffix(".txt")

@@ -96,7 +96,7 @@ LAYERS: dict[str, Any] = {
     "lif": lambda c, one_of: ConductanceLIF(
         **c, method=one_of("arma", "heun"), tau=5.0, threshold=-60.0, noise=one_of((0, 0, 0), (2.0, 0, 0.5))
     ),
-    "noise": lambda c, one_of: GaussianNoise(**c, deviation=0.2),
+    "noise": lambda c, one_of: GaussianNoise(**c, std=0.2),
     "dropout": lambda c, one_of: Dropout(**c, probability=0.4),
     "bent": lambda c, one_of: Rectified(**c, vertices=((-0.5, 0.2), (0.4, -0.3)), slopes=(-0.2, 0.6)),
     "polyline": lambda c, one_of: LCA(**c, tau=3.0, vertices=((0.1, 0.0), (0.1, 0.2), (0.5, 0.4))),
@@ -185,7 +185,7 @@ def _connect(
     common: dict[str, Any] = {
         "pre": pre,
         "post": post,
-        "delay": one_of(0, 0, 1, 3),
+        "delay_steps": one_of(0, 0, 1, 3),
         # Conductances far below -1 would make a membrane amplify rounding.
         "strength": one_of(1.0, -0.4) * (0.05 if isinstance(layers[post], ConductanceLIF) else 1),
         "channel": one_of(*layers[post].channels),
@@ -195,7 +195,7 @@ def _connect(
         levels = [layers[one].phase for one in (pre, post)]
         held = any(variable.name == "V" for variable in layers[pre].variables()) and levels[0] < levels[1]
         if held and rare.random() < 0.5:
-            connections[name] = Potential(**common | {"delay": 0})
+            connections[name] = Potential(**common | {"delay_steps": 0})
         else:
             connections[name] = Identity(**common)
         return

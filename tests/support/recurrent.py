@@ -39,7 +39,7 @@ def recurrent_network(seed: int, batch: int) -> Network:
     layers: dict[str, Layer] = {
         "input": Input(shape=(1, 1, n), source=GivenImages(data=data)),
         "rate": rate,
-        "noise": GaussianNoise(shape=(1, 1, n), deviation=0.3),
+        "noise": GaussianNoise(shape=(1, 1, n), std=0.3),
         "x": LeakyIntegrator(shape=(1, 1, n), tau=5.0),
         "code": LCA(shape=(1, 1, m), tau=4.0, threshold=0.2, reset=reset),
         "grid": Linear(shape=(2, 3, m)),
@@ -53,7 +53,9 @@ def recurrent_network(seed: int, batch: int) -> Network:
         "see": Identity(pre="input", post="x"),
         "fire": Identity(pre="x", post="rate", feedback=True),
         "disturb": Identity(pre="noise", post="x"),
-        "self": Conv(pre="rate", post="x", patch=(1, 1), init=weights(1, 1, n, 1, 1, n), delay=one_of(0, 2)),
+        "self": Conv(
+            pre="rate", post="x", patch=(1, 1), init=weights(1, 1, n, 1, 1, n), delay_steps=one_of(0, 2)
+        ),
         "read": Conv(pre="code", post="x", patch=(1, 1), init=weights(1, 1, m, 1, 1, n), feedback=True),
         "drive": Transpose(pre="x", post="code", of="read"),
         "down": Conv(pre="grid", post="code", patch=(1, 1), init=weights(2, 3, m, 1, 1, m), feedback=True),

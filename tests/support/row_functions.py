@@ -32,7 +32,7 @@ class Adaptive(Layer):
     rise: int = 2
     signed: bool = True
     bounds: tuple[float, float] = (-0.7, 0.9)
-    deviation: float = 0.1
+    std: float = 0.1
 
     def variables(self) -> Sequence[Variable]:
         return (
@@ -43,7 +43,7 @@ class Adaptive(Layer):
     @staticmethod
     def row(p: Any, state: Any, drive: Any, draws: Any, A: Any) -> None:
         for i in range(A.size):
-            heard = drive[0][i] * (1 + drive[1][i]) + p.deviation * draws.noise[i]
+            heard = drive[0][i] * (1 + drive[1][i]) + p.std * draws.noise[i]
             v = state.V[i] + p.dt / p.tau * (heard - state.fatigue[i] - state.V[i])
             state.V[i] = v
             state.fatigue[i] += p.dt * (p.rise * A[i] - state.fatigue[i]) / 8
@@ -62,7 +62,7 @@ class Adaptive(Layer):
         noise, chance = (
             xp.asarray(np.stack([drawn(self, ctx, name, n) for n in ctx.slices])) for name in self.draws
         )
-        heard = drive[0] * (1 + drive[1]) + self.deviation * noise
+        heard = drive[0] * (1 + drive[1]) + self.std * noise
         potential, fatigue = state["V"], state["fatigue"]
         potential += ctx.dt / self.tau * (heard - fatigue - potential)
         fatigue += ctx.dt * (self.rise * previous - fatigue) / 8
@@ -84,10 +84,8 @@ def network(layer: Layer, slices: dict[str, tuple[float, ...]] | None = None, **
     layers = {"image": Input(shape=layer.shape, source=GivenImages(data=images)), "L": layer}
     connections = {
         "see": Identity(pre="image", post="L"),
-        "gate": Identity(pre="image", post="L", channel="gate", delay=2, strength=0.3),
-        "back": Conv(
-            pre="L", post="L", feedback=True, patch=(1, 3), init=Gaussian(deviation=0.05), channel="inh"
-        ),
+        "gate": Identity(pre="image", post="L", channel="gate", delay_steps=2, strength=0.3),
+        "back": Conv(pre="L", post="L", feedback=True, patch=(1, 3), init=Gaussian(std=0.05), channel="inh"),
     }
     if "gate" not in layer.channels:
         del connections["gate"]

@@ -120,7 +120,7 @@ def simulated(network: Network, data: np.ndarray) -> History:
             for via, c in network.connections.items():
                 if c.post != name:
                     continue
-                seen = t - c.delay - (0 if layers[c.pre].phase < layer.phase else 1)  # type: ignore[operator]
+                seen = t - c.delay_steps - (0 if layers[c.pre].phase < layer.phase else 1)  # type: ignore[operator]
                 if seen < 0:
                     pre = np.zeros((BATCH, *layers[c.pre].shape))
                 else:
@@ -173,7 +173,7 @@ def simulated(network: Network, data: np.ndarray) -> History:
                 product, counts = 0.0, 0.0
                 for via, error in teachers:
                     past = found[via.pre]
-                    pre = past[t - via.delay] if t >= via.delay else np.zeros_like(past[0])
+                    pre = past[t - via.delay_steps] if t >= via.delay_steps else np.zeros_like(past[0])
                     more = products(c, weights[name]["now"], pre, now[error], layers[via.pre].border)
                     product, counts = product + more[0], counts + more[1]
                 change = rule.rate * (product if rule.average == "sum" else product / np.maximum(counts, 1))

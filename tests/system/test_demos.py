@@ -159,7 +159,7 @@ def test_the_network_with_conductances_sustains_irregular_activity() -> None:
         spikes = run.spikes(name)
         late = (spikes.times > 200).sum() / spikes.size * 10  # in a second
         assert 14 < late < 24
-        assert np.nanmean(spikes.variation()) > 1
+        assert np.nanmean(spikes.cv()) > 1
 
 
 def test_hodgkin_huxley_neurons_spike_as_often_as_in_brian() -> None:
@@ -173,7 +173,7 @@ def test_hodgkin_huxley_neurons_spike_as_often_as_in_brian() -> None:
 def test_adaptive_exponential_neurons_have_their_patterns_and_begin_to_spike_at_the_rheobase() -> None:
     short = ['output.layers.neuron={every=1,variables=["A"]}']
     found = petabatch.in_memory.run(petabatch.load(DEMOS / "adex" / "network.toml", short).network)
-    regular, bursts, fast = (found.spikes("neuron", slice=number).intervals[0] for number in range(3))
+    regular, bursts, fast = (found.spikes("neuron", slice=number).isi[0] for number in range(3))
     assert regular[-1] > 2 * regular[0]  # spikes become rarer
     assert np.ptp(fast[5:]) < 0.1 * fast.mean()  # and here do not
     assert (bursts < 5).any()

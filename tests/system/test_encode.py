@@ -530,7 +530,7 @@ def test_a_learning_rate_that_falls_makes_no_difference(small: Path) -> None:
 def test_transforms_that_differ_among_slices_are_refused_unless_they_are_random(small: Path) -> None:
     source = "layers.image.source={type='array', file='images.npy', transforms=[{type='crop'}, %s]}"
     for name, step in {
-        "noise": "{type='noise', deviation={slices=[0.1, 0.2, 0.3]}}",
+        "noise": "{type='noise', std={slices=[0.1, 0.2, 0.3]}}",
         "whiten": "{type='whiten', cutoff={slices=[0.2, 0.3, 0.4]}}",
     }.items():
         run = alone(small, name, source % step, "run.displays=1")

@@ -22,6 +22,8 @@ from petabatch.errors import NotRecorded, ParamsError, StoppedEarly
 from petabatch.report.integrity import verify
 from petabatch.session import RunSession
 from petabatch.storage.merge import merge
+from petabatch.storage.wave import SavedWave
+from petabatch.waves import checkpoints
 from support.gpu_emulation import COMPILER, NO_COMPILER
 from support.gpu_runs import window
 from support.mpirun import mpirun
@@ -175,7 +177,7 @@ def test_the_probe_measures_rates_and_intervals_since_its_last_measurement(whole
                     spans += mine.tolist()
                     variations += [mine.std() / mine.mean()] if mine.size else []
                 expected = [rate, np.mean(spans), np.mean(variations)]
-                found = [probe[name][row, slice_] for name in ("rate", "interval", "variation")]
+                found = [probe[name][row, slice_] for name in ("rate", "isi", "cv")]
                 np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
@@ -326,6 +328,31 @@ def test_points_record_the_events_of_their_own_runs(
                 np.testing.assert_array_equal(found, getattr(own.spikes(layer, slice=slice_), name))
         assert (len(run.spikes("p", slice=1)) == 0) == (rates[0] == 0)
         np.testing.assert_array_equal(run["probes/firing/rate"][:, 6:], own["probes/firing/rate"][...])
+
+
+def test_a_wave_that_was_killed_goes_on_with_its_events(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    swept = simulation.read(file, ["sweep.layers.p.rate=[2.5, 1.0]", "sweep.wave=2"])
+    simulation.run(swept, tmp_path / "whole", quiet=True).close()
+    save = checkpoints.WaveCheckpoints.save
+
+    def kill(self: checkpoints.WaveCheckpoints, saved: SavedWave) -> None:
+        save(self, saved)
+        if saved.step >= 180:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(checkpoints, "_EVERY", 0.0)
+        patched.setattr(checkpoints, "_PAUSE", 0.0)
+        patched.setattr(checkpoints.WaveCheckpoints, "save", kill)
+        with pytest.raises(KeyboardInterrupt):
+            simulation.run(swept, tmp_path / "killed", quiet=True)
+    simulation.resume(tmp_path / "killed", quiet=True).close()
+    for layer in ("e", "p"):
+        expected, found = (columns(tmp_path / name / "run.h5", layer) for name in ("whole", "killed"))
+        for name in COLUMNS:
+            np.testing.assert_array_equal(found[name], expected[name])
 
 
 @pytest.mark.parametrize("threads", [1, 2])

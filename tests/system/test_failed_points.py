@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from petabatch import in_memory, plotting, results, simulation
-from petabatch.assembly import assembled, initialise, open_engine
+from petabatch.assembly import assembled, initialise
 from petabatch.errors import InputError, NonFiniteError
 from petabatch.parallel.comm import Serial
 from petabatch.plotting.kinds import reason_against
@@ -191,7 +191,7 @@ def test_a_checkpoint_before_they_are_found_has_their_numbers(
         ("run.kernel='array'",),
         ("run.kernel='dense'", *SHARED, "connections.dictionary.learn.every='display'"),
         ("run.kernel='lazy'", *SHARED, "connections.dictionary.learn.every='2 displays'", *SELDOM),
-        ("run.kernel='lazy'", "connections.recon_to_error.delay=3", f"{STRENGTH}=[1.0, -40.0, 0.5]"),
+        ("run.kernel='lazy'", "connections.recon_to_error.delay_steps=3", f"{STRENGTH}=[1.0, -40.0, 0.5]"),
         ("sweep.wave=3", "checkpoint.every=20"),
     ],
 )
@@ -509,7 +509,7 @@ def test_slices_that_start_from_another_run_have_it_as_their_last_finite_state(s
     more = ("run.displays=4", "run.display=20", "run.batch_change='reset'", f"run.start_from={first}")
     loaded = simulation.read(small, [*SETTINGS[:1], *more, f"{STRENGTH}=[1.0, 0.5]"])
     loaded, assembly = assembled(loaded, Serial(), 1)
-    engine = open_engine(loaded, assembly.planned(tolerant=True))
+    engine = assembly.planned(tolerant=True).engine()
     initialise(engine, loaded)
     kept = engine.state.kept()
     assert kept.pop("last_finite/step").tolist() == [40] * 6

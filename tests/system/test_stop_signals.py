@@ -156,7 +156,7 @@ def test_a_run_whose_threads_hang_ends_at_the_second_signal(small: Path) -> None
         assert process.stderr.read() == "ended by a second signal\n"
 
 
-SEGMENTS = 'sys.modules["petabatch.storage.segments"]'
+SEGMENTS = 'sys.modules["petabatch.storage.sink"]'
 SIGNALLED = """
 import atexit, os, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # jobs in the background of a shell ignore it

@@ -18,7 +18,7 @@ from support.processes import kill_all, wait_for_checkpoint, with_gate
 
 STEPS = """
     { type = "crop", size = [10, 10], jitter = [1, 0] }, { type = "flip" }, { type = "resize" },
-    { type = "zca", samples = 60, epsilon = 0.01 }, { type = "noise", deviation = 0.1 },
+    { type = "zca", samples = 60, epsilon = 0.01 }, { type = "noise", std = 0.1 },
     { type = "normalize" },
 """
 SOURCE = f'{{ type = "array", file = "images.npy", order = "shuffled", transforms = [{STEPS}] }}'

@@ -14,6 +14,7 @@ import xarray
 from system.test_events import PARAMS as SPIKES
 
 import petabatch as pb
+from petabatch.cli.networks import check
 from petabatch.engine.failure import Failure
 from petabatch.errors import DamagedError, ResourceError, StoppedEarly
 from petabatch.report.information import describe
@@ -166,6 +167,18 @@ def test_without_the_extra_the_hint_names_it(small: Path, monkeypatch: pytest.Mo
         with pytest.raises(ResourceError, match=r"zarr.*not installed[^$]*\.\[zarr\]"):
             work()
     assert not (small.parent / "other").exists()
+
+
+def test_check_says_that_the_extra_is_missing(
+    small: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    check(small, [ZARR])
+    assert "package zarr" not in capsys.readouterr().out
+    monkeypatch.setitem(sys.modules, "zarr", None)
+    check(small, [ZARR])
+    said = " ".join(capsys.readouterr().out.split())
+    assert 'output.format = "zarr" needs the package zarr' in said
+    assert "`run` refuses it here" in said
 
 
 @pytest.mark.parametrize("again", [lambda path: pb.resume(path, mpi=False), join])

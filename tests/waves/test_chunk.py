@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from petabatch.errors import ArgumentError
-from petabatch.waves.chunk import Chunk, chunk_of
+from petabatch.waves.queue import Chunk, chunk_of
 
 SLURM = {"SLURM_ARRAY_TASK_ID": "14", "SLURM_ARRAY_TASK_MIN": "10", "SLURM_ARRAY_TASK_COUNT": "8"}
 
@@ -32,11 +32,13 @@ def test_chunks_and_those_of_job_arrays(text: str, environment: dict[str, str], 
         ("7", {}, "not a part of a sweep"),
         ("0/4", {}, "no such part"),
         ("5/4", {}, "no such part"),
+        ("1/0", {}, "no such part"),
         ("auto", {}, "no job of an array"),
         ("auto", {"PBS_ARRAY_INDEX": "3"}, "PBS does not tell"),
         ("auto/4", SLURM, "job 14 of 4"),
     ],
 )
 def test_what_is_no_chunk_is_an_error(text: str, environment: dict[str, str], message: str) -> None:
-    with pytest.raises(ArgumentError, match=message):
+    with pytest.raises(ArgumentError, match=message) as error:
         chunk_of(text, environment)
+    assert error.value.exit_code == 2

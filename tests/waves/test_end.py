@@ -11,7 +11,7 @@ from petabatch.engine.failure import Failure
 from petabatch.params import read
 from petabatch.storage.checkpoint import latest_checkpoint, load_checkpoint
 from petabatch.storage.directory import RunDirectory
-from petabatch.waves.end import End, save_end
+from petabatch.waves.checkpoints import End, save_end
 from support.rank_threads import Thread, on_threads
 
 SHARED = np.arange(3.0)[None]

@@ -12,9 +12,11 @@ from petabatch.errors import RunDirectoryError
 from petabatch.report.integrity import verify
 from petabatch.storage import claim, points, points_writer
 from petabatch.storage.claim import Claim
+from petabatch.storage.directory import RunDirectory
 from petabatch.storage.files import temporary_name
-from petabatch.waves import run, session
-from petabatch.waves.chunk import Chunk
+from petabatch.storage.verify import repair
+from petabatch.waves import checkpoints, run, session
+from petabatch.waves.queue import Chunk
 
 SETTINGS = (
     "connections.dictionary.learn.every='never'",
@@ -26,7 +28,7 @@ SETTINGS = (
 
 def merged_with_leftovers(small: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, list[Path]]:
     """Return a sweep whose process was killed when it had merged files, and while it wrote others."""
-    monkeypatch.setattr(session, "_COMMIT", 0.0)
+    monkeypatch.setattr(checkpoints, "_COMMIT", 0.0)
     monkeypatch.setattr(points_writer, "_FAN", 2)
     out = small.parent / "waves"
     with monkeypatch.context() as patched:
@@ -49,7 +51,17 @@ def resumed(out: Path) -> None:
     simulation.resume(out, mpi=False, quiet=True)
 
 
-@pytest.mark.parametrize("again", [resumed, run.join])
+def job(out: Path) -> None:
+    run.run_chunk(out.parent / "small.toml", SETTINGS, out, Chunk(1, 1), mpi=False, quiet=True)
+    assert not list((out / "points").glob(temporary_name("*")))
+    run.join(out)
+
+
+def repaired(out: Path) -> None:
+    run.repair(RunDirectory.open(out))
+
+
+@pytest.mark.parametrize("again", [resumed, run.join, job, repaired])
 def test_leftovers_of_killed_processes_are_removed_and_no_point_is_made_again(
     small: Path, monkeypatch: pytest.MonkeyPatch, again: Callable[[Path], object]
 ) -> None:
@@ -97,6 +109,17 @@ def test_merged_files_stay_where_the_one_that_has_them_is_damaged(
     path.write_bytes(data)
     points.drop_superseded(points.RunDirectory.open(out))
     assert all(one.exists() for one in left)
+
+
+def test_damaged_points_are_taken_out_of_a_sweep(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = small.parent / "waves"
+    simulation.run(simulation.read(small, SETTINGS), out, mpi=False, quiet=True).close()
+    damaged = points.names_of(out)[0]
+    path = out / "points" / str(damaged)
+    path.write_bytes(path.read_bytes()[:-60])
+    assert repair(RunDirectory.open(out)) == [("lost", f"points/{damaged}")]
+    assert path.with_name(f"{path.name}.lost").exists()
+    assert damaged not in points.names_of(out)
 
 
 def test_a_job_has_a_claim_beside_which_nothing_is_repaired(

@@ -18,7 +18,7 @@ from petabatch.engine.engine import Engine
 from petabatch.errors import StorageError
 from petabatch.storage import points_writer, segment
 from petabatch.storage.point_rows import Rows
-from petabatch.waves import checkpoints, index, session
+from petabatch.waves import checkpoints, index
 from petabatch.waves.plan import Waves
 from petabatch.waves.queue import Parts
 from support.commands import datasets, write_small
@@ -50,7 +50,7 @@ def test_records_that_do_not_fit_into_memory_are_the_same(
         monkeypatch.setattr(segment, "_COMPRESSED", 64)
     if "merged" in ways:
         monkeypatch.setattr(points_writer, "_FAN", 2)
-        monkeypatch.setattr(session, "_COMMIT", 0.0)
+        monkeypatch.setattr(checkpoints, "_COMMIT", 0.0)
     swept(file, "other", "sweep.layers.V1.threshold=[0.35, 0.2, 0.5]", "sweep.wave=1")
     found = swept(file, "other", SWEEP, "sweep.wave=2", extend=True)
     assert found.keys() == expected.keys()
@@ -65,8 +65,7 @@ def test_what_a_wave_records_on_disk_is_not_joined_in_memory_with_other_waves(
     file = write_small(tmp_path)
     expected = swept(file, "whole", SWEEP)
     plan = Waves.of(simulation.read(file, [*FROZEN, SWEEP]))
-    for module in (checkpoints, session):
-        monkeypatch.setattr(module, "ON_DISK", 3 * plan.layout.nbytes)
+    monkeypatch.setattr(checkpoints, "ON_DISK", 3 * plan.layout.nbytes)
     joined, join = list[list[int]](), Rows.joined
 
     def noted(parts: Sequence[Rows]) -> Rows:
@@ -74,7 +73,7 @@ def test_what_a_wave_records_on_disk_is_not_joined_in_memory_with_other_waves(
         return join(parts)
 
     monkeypatch.setattr(Rows, "joined", noted)
-    monkeypatch.setattr(session, "_COMMIT", 1e9)
+    monkeypatch.setattr(checkpoints, "_COMMIT", 1e9)
     parts = Parts(plan.points(), np.arange(5), np.array([1, 5]))
     monkeypatch.setattr(Waves, "cut", lambda *_: parts)
     found = swept(file, "other", SWEEP, "sweep.wave=4")

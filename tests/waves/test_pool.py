@@ -13,7 +13,7 @@ from petabatch import results, simulation
 from petabatch.engine import pool
 from petabatch.errors import ParamsError, StoppedEarly
 from petabatch.report.information import describe
-from petabatch.waves.chunk import Chunk
+from petabatch.waves.queue import Chunk
 from petabatch.waves.run import join, run_chunk
 from support.commands import Command, datasets
 
@@ -91,8 +91,8 @@ def test_slices_have_the_bits_of_one_run(small: Path, whole: Recorded, threads: 
 def test_slices_with_values_of_their_own_and_noise_too(small: Path) -> None:
     more = (
         "layers.V1.threshold={slices=[0.3, 0.35, 0.3, 0.4, 0.45, 0.3, 0.5]}",
-        "layers.image.source.transforms=[{type='noise', deviation=0.1}]",
-        "layers.V1.start={V={type='gaussian', deviation=0.1, per_slice=true}}",
+        "layers.image.source.transforms=[{type='noise', std=0.1}]",
+        "layers.V1.start={V={type='gaussian', std=0.1, per_slice=true}}",
         "run.displays=2",
     )
     assert_same(

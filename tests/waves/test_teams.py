@@ -15,9 +15,9 @@ from petabatch.errors import ResourceError
 from petabatch.parallel.comm import Comm
 from petabatch.report.information import describe
 from petabatch.storage import points
-from petabatch.waves import checkpoints, plan, session
+from petabatch.waves import checkpoints, plan
 from petabatch.waves.checkpoints import WaveCheckpoints
-from petabatch.waves.compute import Wave
+from petabatch.waves.compute import Making, Wave
 from petabatch.waves.items import Items
 from petabatch.waves.plan import Waves
 from petabatch.waves.run import join
@@ -163,7 +163,7 @@ def test_jobs_of_an_array_and_resumed_runs_may_split_slices_or_not(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(session, "_COMMIT", 0.0)
+        patched.setattr(checkpoints, "_COMMIT", 0.0)
         patched.setattr(plan, "waves", dying)
         with pytest.raises(KeyboardInterrupt):
             alone(small, "cut", *SWEEP)
@@ -230,7 +230,7 @@ def wave_rows(small: Path, split: str, ranks: int, found: list[tuple[Path, np.nd
 
         parts = waves.parts(waves.points(), team)
         try:
-            return [wave.rows for wave in waves.computed(parts, team, stopped, saved)]
+            return [wave.rows for wave in waves.computed(parts, Making(team, stopped, saved))]
         except Stopped:
             return file
 
@@ -271,7 +271,7 @@ def test_the_slots_of_a_team_follow_those_of_its_first_rank_and_stop_with_any(sm
                 return comm.rank == 1 and next(looks) >= stop
 
             try:
-                return [wave.points.numbers.tolist() for wave in items.computed(parts, team, stopped)]
+                return [wave.points.numbers.tolist() for wave in items.computed(parts, Making(team, stopped))]
             except Stopped:
                 return "stopped"
 

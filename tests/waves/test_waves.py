@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import logging
 import os
+import re
 import shutil
 import signal
 import time
@@ -17,6 +19,7 @@ import numpy as np
 import pytest
 
 from petabatch import results, simulation
+from petabatch.engine import stopping
 from petabatch.errors import (
     AlreadyDone,
     DamagedError,
@@ -34,10 +37,10 @@ from petabatch.storage.directory import RunDirectory
 from petabatch.storage.merge import merge
 from petabatch.storage.point_rows import Rows
 from petabatch.storage.prune import prune
-from petabatch.waves import plan, session
-from petabatch.waves.chunk import Chunk
+from petabatch.waves import checkpoints, plan, session
 from petabatch.waves.finished import Points
 from petabatch.waves.progress import PointsProgress
+from petabatch.waves.queue import Chunk
 from petabatch.waves.run import join, repair, run_chunk
 from support.commands import Command, alone, write_small
 
@@ -81,7 +84,13 @@ def test_a_run_has_started_when_its_process_began_and_not_when_its_index_was_wri
         def now(cls, tz: tzinfo | None = None) -> datetime:  # type: ignore[override]
             return datetime.now(tz) + timedelta(hours=1)
 
-    monkeypatch.setattr(provenance, "datetime", Later)  # of what is recorded in the index
+    run_waves = session.WavesSession.run
+
+    def later(self: session.WavesSession, *arguments: Any) -> None:
+        monkeypatch.setattr(provenance, "datetime", Later)
+        run_waves(self, *arguments)
+
+    monkeypatch.setattr(session.WavesSession, "run", later)
     with swept(small, "waves", SWEEP, "sweep.wave=2") as run:
         ago = datetime.now(UTC) - datetime.fromisoformat(run.attributes["started"])
         assert timedelta(0) <= ago < timedelta(minutes=5)
@@ -177,7 +186,7 @@ class Stop(Exception):
 
 def dying(monkeypatch: pytest.MonkeyPatch, after: int) -> None:
     """Let the process end after this many waves, as by a kill: each wave is committed."""
-    monkeypatch.setattr(session, "_COMMIT", 0.0)
+    monkeypatch.setattr(checkpoints, "_COMMIT", 0.0)
     made = plan.waves
     count = 0
 
@@ -226,7 +235,7 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> list[np.ndarray]:
 def test_a_commit_that_was_not_ended_is_made_again(
     small: Path, whole: dict[str, np.ndarray], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session, "_COMMIT", 0.0)
+    monkeypatch.setattr(checkpoints, "_COMMIT", 0.0)
     swept(small, "waves", SWEEP, "sweep.wave=2")
     out = small.parent / "waves"
     *_, last = points.names_of(out)
@@ -245,7 +254,7 @@ def test_many_commits_are_merged_and_a_kill_meanwhile_repeats_no_point(
     left: int,
 ) -> None:
     """Of files that were merged, the process may not have removed the first `left`, or any."""
-    monkeypatch.setattr(session, "_COMMIT", 0.0)
+    monkeypatch.setattr(checkpoints, "_COMMIT", 0.0)
     monkeypatch.setattr(points_writer, "_FAN", 2)
     kept: dict[Path, bytes] = {}
     unlink = Path.unlink
@@ -272,7 +281,7 @@ def test_points_of_a_file_that_is_merged_while_it_is_read_are_found(
     small: Path, whole: dict[str, np.ndarray], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another rank, or a job, merges its files between the names and what the points recorded."""
-    monkeypatch.setattr(session, "_COMMIT", 0.0)
+    monkeypatch.setattr(checkpoints, "_COMMIT", 0.0)
     monkeypatch.setattr(points_writer, "_FAN", 4)
     swept(small, "waves", SWEEP, "sweep.wave=1").close()
     out = small.parent / "waves"
@@ -316,7 +325,7 @@ def test_ten_thousand_files_of_points_are_listed_at_once(tmp_path: Path) -> None
 
 
 def test_what_is_deleted_of_a_sweep_in_waves_is_noticed(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "_COMMIT", 0.0)
+    monkeypatch.setattr(checkpoints, "_COMMIT", 0.0)
     swept(small, "waves", SWEEP, "sweep.wave=2").close()
     out = small.parent / "waves"
     assert verify(out, False)[1]
@@ -349,7 +358,7 @@ def test_two_processes_with_one_name_do_not_replace_each_others_points(small: Pa
 def test_what_jobs_have_made_is_described_where_a_file_is_damaged(
     small: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session, "_COMMIT", 0.0)
+    monkeypatch.setattr(checkpoints, "_COMMIT", 0.0)
     swept(small, "waves", SWEEP, "sweep.wave=2").close()
     out = small.parent / "waves"
     for name in ("run.json", "run.h5"):  # as before `join`
@@ -390,7 +399,7 @@ def test_a_sweep_in_waves_is_pruned_of_nothing(small: Path) -> None:
 
 
 def test_a_file_of_points_under_another_name_is_damaged(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "_COMMIT", 0.0)
+    monkeypatch.setattr(checkpoints, "_COMMIT", 0.0)
     swept(small, "waves", SWEEP, "sweep.wave=2").close()
     out = small.parent / "waves"
     path = out / "points" / str(points.names_of(out)[0])
@@ -404,7 +413,7 @@ def test_a_full_disk_is_told_as_such_and_leaves_points_that_go_on(
     small: Path, whole: dict[str, np.ndarray], monkeypatch: pytest.MonkeyPatch, before: int, freed: bool
 ) -> None:
     """The disk is full when the commit after `before` others is written, and later, unless it is `freed`."""
-    monkeypatch.setattr(session, "_COMMIT", 0.0)
+    monkeypatch.setattr(checkpoints, "_COMMIT", 0.0)
     written, write = set[str](), os.pwrite
 
     def full(descriptor: int, content: Any, place: int) -> int:
@@ -435,7 +444,7 @@ def test_a_damaged_file_of_points_is_refused_and_repaired(
     petabatch: Command,
     place: float,
 ) -> None:
-    monkeypatch.setattr(session, "_COMMIT", 0.0)
+    monkeypatch.setattr(checkpoints, "_COMMIT", 0.0)
     swept(small, "waves", SWEEP, "sweep.wave=1")
     out = small.parent / "waves"
     path = out / "points" / str(points.names_of(out)[2])
@@ -478,12 +487,65 @@ def test_points_of_a_key_that_is_no_longer_swept_are_those_with_its_own_value(
     assert_same(recorded(run), recorded(swept(small, "whole", f"sweep.{KEY}=[0.2, 0.3]")))
 
 
-def test_a_sweep_whose_points_are_extended_keeps_no_state_of_the_points_before(small: Path) -> None:
+def test_a_sweep_whose_points_are_extended_keeps_no_state_of_the_points_before(
+    small: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """They may be the same in another order: a run that starts from it would take those of other points."""
     swept(small, "waves", f"sweep.{KEY}=[0.2, 0.3]").close()
     assert list((small.parent / "waves" / "checkpoints").iterdir())
-    swept(small, "waves", f"sweep.{KEY}=[0.3, 0.2]", extend=True).close()
+    with caplog.at_level(logging.WARNING):
+        swept(small, "waves", f"sweep.{KEY}=[0.3, 0.2]", extend=True).close()
+    assert "the checkpoint at the end of" in caplog.text
     assert not list((small.parent / "waves" / "checkpoints").iterdir())
+    with pytest.raises(InputError, match="none are added by --extend"):
+        swept(
+            small,
+            "more",
+            f"run.start_from={small.parent / 'waves'}",
+            "run.displays=3",
+            f"sweep.{KEY}=[0.3, 0.2]",
+        )
+
+
+@pytest.mark.parametrize("waves", [(), ("sweep.wave=1",)])
+def test_it_is_said_that_several_waves_end_without_a_checkpoint(small: Path, waves: Sequence[str]) -> None:
+    swept(small, "waves", f"sweep.{KEY}=[0.2, 0.3]", *waves).close()
+    out = small.parent / "waves"
+    said, kept = (
+        "no checkpoint is kept at the end" in (out / "log.txt").read_text(),
+        (out / "checkpoints").iterdir(),
+    )
+    assert (said, any(kept)) == (len(waves) > 0, len(waves) == 0)
+
+
+def test_the_page_of_a_sweep_counts_points_in_its_first_wave(
+    small: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pages, reached = list[str](), PointsProgress.reached
+
+    def seen(progress: PointsProgress, points: float) -> None:
+        pages.append(" ".join(describe(small.parent / "waves").split()))
+        reached(progress, points)
+
+    monkeypatch.setattr(PointsProgress, "reached", seen)
+    swept(small, "waves", SWEEP, "output.flush=5").close()
+    assert "status running: 0 of 5 points finished, 5 to compute" in pages[0]
+    assert "batch 15 slices" in pages[0]
+
+
+@pytest.mark.parametrize("key", [KEY, "run.seed"])
+def test_coordinates_have_their_type_before_there_are_points(
+    small: Path, monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    values = {KEY: "[0.2, 0.3]", "run.seed": "[1, 2]"}[key]
+    with swept(small, "whole", f"sweep.{key}={values}") as run:
+        expected = {name: values.dtype for name, values in run.coordinates.items()}
+    monkeypatch.setattr(stopping.Stop, "__call__", lambda self: True)
+    with pytest.raises(StoppedEarly, match="with 0 of 2 points finished"):
+        swept(small, "waves", f"sweep.{key}={values}")
+    with results.open(small.parent / "waves") as run:
+        assert {name: values.dtype for name, values in run.coordinates.items()} == expected
+    assert "batch 6 slices" in " ".join(describe(small.parent / "waves").split())
 
 
 def test_all_points_start_from_one_checkpoint_of_a_run_that_goes_on(small: Path) -> None:
@@ -496,6 +558,49 @@ def test_all_points_start_from_one_checkpoint_of_a_run_that_goes_on(small: Path)
         RunDirectoryError, match=r"start_from = .*_000000020\.h5, in the directory .*_000000010\.h5"
     ):
         swept(small, "waves", *settings, f"sweep.{KEY}=[0.2, 0.3, 0.4]", extend=True)
+
+
+@pytest.mark.parametrize("verb", ["resume", "chunk", "extend"])
+def test_points_start_from_a_checkpoint_that_its_run_has_removed(
+    small: Path, monkeypatch: pytest.MonkeyPatch, verb: str
+) -> None:
+    first = alone(small, "first", *FROZEN, "run.displays=1")
+    settings, points = (f"run.start_from={first}", "run.displays=4"), [0.2, 0.3]
+    more = f"sweep.{KEY}={[*points, 0.4]}"
+    expected = recorded(
+        swept(small, "whole", *settings, more if verb == "extend" else f"sweep.{KEY}={points}")
+    )
+    given = [*FROZEN, *settings, f"sweep.{KEY}={points}", "sweep.wave=1"]
+    out = small.parent / "waves"
+    made = plan.waves
+
+    def pruned(*arguments: Any) -> Any:
+        yield from made(*arguments)
+        shutil.rmtree(first, ignore_errors=True)  # while the others are still to be made
+        if verb == "resume":
+            signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr(plan, "waves", pruned)
+    if verb == "chunk":
+        assert run_chunk(small, given, out, Chunk(1, 2), mpi=False, quiet=True) == (0, "point")
+        given[len(FROZEN)] = f"run.start_from={out / 'origin/checkpoints/step_000000010.h5'}"
+        assert run_chunk(small, given, out, Chunk(2, 2), mpi=False, quiet=True) == (0, "point")
+        join(out)
+    elif verb == "resume":
+        with pytest.raises(StoppedEarly):
+            swept(small, "waves", *given)
+        monkeypatch.setattr(plan, "waves", made)
+        simulation.resume(out, mpi=False, quiet=True).close()
+    else:
+        swept(small, "waves", *given).close()
+        alone(small, "first", *FROZEN, "run.displays=2")
+        with pytest.raises(RunDirectoryError) as error:
+            swept(small, "waves", *settings, more, extend=True)
+        (kept,) = re.findall(r"-s (run.start_from=\S+),", str(error.value))
+        swept(small, "waves", kept, settings[1], more, extend=True).close()
+    assert_same(recorded(results.open(out)), expected)
+    assert verify(out, False)[1]
+    swept(small, "waves", *FROZEN, SWEEP, force=True).close()
 
 
 def test_points_do_not_start_from_a_checkpoint_that_was_replaced(small: Path) -> None:

@@ -53,7 +53,7 @@ def random_weights(shape: tuple[int, ...], seed: int = 0, dtype: Any = np.float3
 
 def test_gaussian_and_uniform_have_the_moments_they_are_given() -> None:
     shape = (1, 1, 100, 10, 10, 2)
-    normal = Gaussian(mean=2.0, deviation=0.5).weights(shape, stream(1, "w"))
+    normal = Gaussian(mean=2.0, std=0.5).weights(shape, stream(1, "w"))
     assert (normal.shape, normal.dtype) == (shape, np.float64)
     assert normal.mean() == pytest.approx(2.0, abs=0.02)
     assert normal.std() == pytest.approx(0.5, abs=0.02)
@@ -362,7 +362,7 @@ def grouped(together: tuple[str, ...] = ("up",), learn: bool = True, **keys: Any
     net = lca_network(images(2, 2), displays=2, learn=learn)
     down = net.connections["dictionary"].model_copy(update={"normalize": L2(together=together, **keys)})
     layers = {**net.layers, "far": Linear(shape=(12, 16, 2))}
-    up = Conv(pre="V1", post="far", patch=(4, 2), init=Gaussian(deviation=0.5))
+    up = Conv(pre="V1", post="far", patch=(4, 2), init=Gaussian(std=0.5))
     return net.model_copy(
         update={"layers": layers, "connections": {**net.connections, "dictionary": down, "up": up}}
     )

@@ -160,7 +160,7 @@ class Noise(Random):
     first: int
     """The place of the first unit in the whole layer."""
     mean: float
-    deviation: float
+    std: float
 
 
 @dataclass(frozen=True)
@@ -215,7 +215,7 @@ class Rescale(Operation):
     low: float
     high: float
     mean: float
-    deviation: float
+    std: float
 
 
 @dataclass(frozen=True)

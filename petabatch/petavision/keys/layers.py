@@ -11,7 +11,7 @@ INIT_V = {
     "InitVType": text("ConstantV", "`initial` or `start`"),
     "valueV": number(-70.0, "`initial`, `value` or `start`"),
     "minV": number(0.0, "`start`: `low`"),
-    "maxV": number(None, "`start`: `high`; `deviation` of GaussianRandomV"),
+    "maxV": number(None, "`start`: `high`; `std` of GaussianRandomV"),
     "meanV": number(0.0, "`start`: `mean`"),
     "numValues": whole(2, "`start`: `levels`"),
     "Vfilename": text(None, "`start`: `path`"),
@@ -142,8 +142,8 @@ LAYERS: dict[str, Class] = {
             "targetMax": number(1.0, "`high`"),
             "targetMin": number(-1.0, "`low`"),
             "targetMean": number(0.0, "`mean`"),
-            "targetStd": number(1.0, "`deviation`"),
-            "patchSize": whole(1, "`deviation` is 1 / sqrt(patchSize); `norm`"),
+            "targetStd": number(1.0, "`std`"),
+            "patchSize": whole(1, "`std` is 1 / sqrt(patchSize); `norm`"),
         },
     ),
     "DropoutLayer": Class(
@@ -152,7 +152,7 @@ LAYERS: dict[str, Class] = {
     "GaussianNoiseLayer": Class(
         "layer",
         "gaussian_noise",
-        LAYER | {"mu": number(0.0, "`mean`"), "sigma": number(1.0, "`deviation`")},
+        LAYER | {"mu": number(0.0, "`mean`"), "sigma": number(1.0, "`std`")},
     ),
     "NoiseLayer": Class(
         "layer",
@@ -161,7 +161,7 @@ LAYERS: dict[str, Class] = {
         | _ORIGINAL
         | {
             "mean": number(0.0, "`mean`"),
-            "stdDev": number(0.5, "`deviation`"),
+            "stdDev": number(0.5, "`std`"),
             "seed": number(None, "", "the random numbers are others: `run.seed`"),
         },
     ),
@@ -222,7 +222,7 @@ LAYERS: dict[str, Class] = {
             "binMin": number(0.0, "`low`"),
             "binMax": number(1.0, "`high`"),
             "binSigma": number(0.0, "`width`"),
-            "delay": whole(0, "`delay` of that connection, in steps"),
+            "delay": whole(0, "`delay_steps` of that connection, in steps"),
             "zeroNeg": flag(True, "`outside`: 0, or -1"),
             "zeroDCR": flag(False, "`zero_unknown`"),
             "normalDist": flag(True, "", "no effect, as in PetaVision"),

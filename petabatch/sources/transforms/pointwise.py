@@ -29,17 +29,17 @@ class AddNoise(Transform):
     """Gaussian noise, drawn independently in each display."""
 
     type: Literal["noise"] = "noise"
-    deviation: NonNegative
+    std: NonNegative
     """Standard deviation; integers of the image are scaled to [0, 1] before."""
 
     @property
     def random(self) -> bool:
         """Whether there is any."""
-        return self.deviation > 0
+        return self.std > 0
 
     def apply(self, pixels: np.ndarray, draws: Draws) -> np.ndarray:
         """Return the pixels with noise."""
-        return pixels + self.deviation * draws.of_frame().standard_normal(pixels.shape)
+        return pixels + self.std * draws.of_frame().standard_normal(pixels.shape)
 
 
 class Region(Transform):

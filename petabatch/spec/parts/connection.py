@@ -64,7 +64,7 @@ class Connection(Part):
     or the current that it is."""
     strength: Finite = 1.0
     """Factor on the delivered input."""
-    delay: Index = 0
+    delay_steps: Index = 0
     """Additional transmission delay, in steps."""
     feedback: Flag = False
     """Feedback connection: it closes a cycle and transmits the activity of the previous step."""

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from petabatch.errors import DamagedError, ResourceError, install
+from petabatch.errors import DamagedError
 from petabatch.regular_files import open_regular, reason
 from petabatch.storage.atomic import new_file
 from petabatch.variable import Stream
@@ -32,17 +32,6 @@ _COMPRESSION: list[dict[str, Any]] = [
 CODECS = [{"name": "bytes", "configuration": {"endian": "little"}}, *_COMPRESSION]
 TEXT_CODECS = [{"name": "vlen-utf8"}, *_COMPRESSION]
 """Codecs of numbers and of texts, as the metadata of arrays name them."""
-
-
-def require_zarr() -> None:
-    """Raise ResourceError unless the extra is installed."""
-    try:
-        import zarr  # noqa: F401
-    except ImportError as error:
-        raise ResourceError(
-            f'output.format = "zarr" needs the package zarr, which is not installed ({error})\n'
-            f"    hint:     {install('zarr')}"
-        ) from error
 
 
 def chunk_shape(stream: Stream, often: int) -> tuple[int, ...]:
@@ -116,13 +105,6 @@ def decoded(path: Path, dtype: str, chunk: Sequence[int]) -> np.ndarray:
     if len(data) != math.prod(chunk) * np.dtype(dtype).itemsize:
         raise DamagedError(f"{path}: this chunk is damaged: it has {len(data)} bytes")
     return np.frombuffer(data, dtype).reshape(chunk)
-
-
-def decoded_texts(path: Path) -> list[str]:
-    """Return the texts of a chunk; raises DamagedError unless it is as it was written."""
-    from numcodecs.vlen import VLenUTF8
-
-    return [str(one) for one in VLenUTF8().decode(_decoded(path))]
 
 
 @dataclass(frozen=True)

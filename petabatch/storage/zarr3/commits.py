@@ -18,11 +18,14 @@ from petabatch.errors import DamagedError
 from petabatch.storage import FORMAT
 from petabatch.storage.damaged import naming_damage
 from petabatch.storage.directory import RunDirectory
-from petabatch.storage.files import PARTS
+from petabatch.storage.files import OUTPUTS, PARTS
+from petabatch.storage.rows import Row
 from petabatch.storage.seal import read_json
 from petabatch.storage.segment import Segment, Summary
 from petabatch.storage.zarr3.chunks import Chunked, checksum
 from petabatch.variable import Stream
+
+COMMIT = OUTPUTS["zarr"].suffix
 
 
 class Array(NamedTuple):
@@ -148,11 +151,13 @@ def along(stream: Stream) -> str:
     return f"{stream.path.rpartition('/')[0]}/step"
 
 
-def merge_commits(directory: RunDirectory, found: Sequence[tuple[Segment, Summary]]) -> None:
-    """Merge commits that follow each other into one; the old ones are left."""
-    segments = [segment for segment, _ in found]
-    commits = [one for _, one in found if isinstance(one, Commit)]
-    last = commits[-1]
+def commits_of(rows: Sequence[Row]) -> list[Commit]:
+    """Return the commits of rows of segments, of which each has one."""
+    return [one for row in rows for one in row.summaries if isinstance(one, Commit)]
+
+
+def merged(commits: Sequence[Commit]) -> Commit:
+    """Return commits that follow each other as one."""
     times, steps, blocks = dict[str, tuple[int, int]](), dict[str, list[Run]](), dict[str, list[Block]]()
     for path in {path: None for one in commits for path in one.times}:
         runs = [run.steps for one in commits for run in one.steps.get(path, ())]
@@ -172,10 +177,4 @@ def merge_commits(directory: RunDirectory, found: Sequence[tuple[Segment, Summar
             begin, *_ = mine = list(few)
             many = sum(one.many for one in mine)
             blocks[path].append(Block(begin.at, many, column, begin.before, mine[-1].after))
-    flushes = sum(one.flushes for one in commits)
-    segment = Segment(segments[0].first, segments[-1].last, suffix=segments[0].suffix)
-    merged = Commit(flushes, times, last.arrays, steps, blocks)
-    merged.save(directory, segment)
-    for old in segments:
-        directory.summaries.pop(old.name, None)
-    directory.summaries[segment.name] = merged
+    return Commit(sum(one.flushes for one in commits), times, commits[-1].arrays, steps, blocks)

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import product
-from pathlib import Path
 from typing import Any
 
 import h5py
 import numpy as np
 
+from petabatch.storage.damaged import naming_damage
 from petabatch.storage.directory import RunDirectory
-from petabatch.storage.files import METADATA
-from petabatch.storage.rows import Row
-from petabatch.storage.seal import read_json
-from petabatch.storage.zarr3.chunks import decoded, decoded_texts
 from petabatch.storage.zarr3.commits import Commit, along
+from petabatch.storage.zarr3.store import Array, Store
 from petabatch.variable import Stream
 
 
 def copy(
     directory: RunDirectory,
-    rows: Sequence[Row],
+    commits: Sequence[Commit],
     values: Mapping[Stream, Any],
     steps: Mapping[Stream, Any],
     check: Callable[[], None],
@@ -30,7 +26,6 @@ def copy(
 
     `check` is called regularly and raises when the target can no longer be written.
     """
-    commits = [one for row in rows for one in row.summaries if isinstance(one, Commit)]
     for stream, target in values.items():
         if not len(target):
             continue
@@ -52,44 +47,35 @@ def copy(
         target[...] = np.concatenate(parts)
 
 
-def copy_whole(store: Path, file: Any, check: Callable[[], None]) -> None:
+def copy_whole(store: Store, file: Any, check: Callable[[], None]) -> None:
     """Copy a store that has all values in its index into a file of HDF5."""
-    root = read_json(store / METADATA)
-    file.attrs.update({name: value for name, value in root["attributes"].items() if name != "seal"})
-    tables: dict[str, Any] = root["consolidated_metadata"]["metadata"]
-    arrays = {path: one for path, one in tables.items() if one["node_type"] == "array"}
-    for path, table in arrays.items():
+    file.attrs.update(store.attrs)
+    paths = sorted(store.paths, key=lambda path: ("/" in path, path))  # what others share comes first
+    arrays = {path: one for path in paths if isinstance(one := store.at(path), Array)}
+    for path, array in arrays.items():
         folder, _, name = path.rpartition("/")
-        if folder and name in arrays and "key" in table["attributes"]:  # what slices differ in
+        if folder and name in arrays and "key" in array.attrs:  # what slices differ in
             file[path] = file[name]
             continue
-        _copy_array(store / path, table, file, path)
-        if [name] == table["dimension_names"]:
+        _copy_array(array, file, path)
+        if [name] == [dim.label for dim in array.dims]:
             file[path].make_scale(name)
         check()
-    for path, table in arrays.items():
-        folder = path.rpartition("/")[0]
-        for axis, label in enumerate(table["dimension_names"]):
-            file[path].dims[axis].label = label
-            beside = f"{folder}/{label}".strip("/")
-            scale = file[beside if beside in arrays else label]
+    for path, array in arrays.items():
+        for axis, dim in enumerate(array.dims):
+            file[path].dims[axis].label = dim.label
             if not file[path].is_scale and not len(file[path].dims[axis]):
-                file[path].dims[axis].attach_scale(scale)
+                file[path].dims[axis].attach_scale(file[dim[0].name])
 
 
-def _copy_array(folder: Path, table: Mapping[str, Any], file: Any, path: str) -> None:
-    shape, chunk = table["shape"], table["chunk_grid"]["configuration"]["chunk_shape"]
-    if table["data_type"] == "string":
-        texts = [one for n in range(-(-shape[0] // chunk[0])) for one in decoded_texts(folder / f"c/{n}")]
-        names = [one.encode() for one in texts]
-        kind = h5py.string_dtype("utf-8", max(map(len, names), default=1))
-        file.create_dataset(path, data=np.array(names, kind))
-    else:
-        target = file.create_dataset(path, shape, table["data_type"])
-        for place in product(*(range(-(-n // many)) for n, many in zip(shape, chunk, strict=True))):
-            found = decoded(folder.joinpath("c", *map(str, place)), table["data_type"], chunk)
-            begin = [at * many for at, many in zip(place, chunk, strict=True)]
-            ends = [min(one + many, n) for one, many, n in zip(begin, chunk, shape, strict=True)]
-            part = tuple(map(slice, begin, ends))
-            target[part] = found[tuple(slice(one.stop - one.start) for one in part)]
-    file[path].attrs.update(table["attributes"])
+def _copy_array(array: Array, file: Any, path: str) -> None:
+    with naming_damage(array.file):
+        if array.dtype.kind not in "iuf":
+            names = [one.encode() for one in array.asstr()[:]]
+            kind = h5py.string_dtype("utf-8", max(map(len, names), default=1))
+            file.create_dataset(path, data=np.array(names, kind))
+        else:
+            target = file.create_dataset(path, array.shape, array.dtype)
+            for at in range(0, array.shape[0], array.chunk[0]):
+                target[at : at + array.chunk[0]] = array[at : at + array.chunk[0]]
+    file[path].attrs.update(array.attrs)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -19,30 +19,23 @@ import numpy as np
 from petabatch.errors import DamagedError
 from petabatch.storage import FORMAT, seal
 from petabatch.storage.atomic import new_file
-from petabatch.storage.description import Description, metadata_of
+from petabatch.storage.description import metadata_of
 from petabatch.storage.directory import RunDirectory
-from petabatch.storage.files import METADATA
-from petabatch.storage.gaps import Gap
-from petabatch.storage.layout import lay_out
-from petabatch.storage.rows import Row
+from petabatch.storage.files import OUTPUTS
+from petabatch.storage.format import Save
+from petabatch.storage.layout import Place
 from petabatch.storage.zarr3.chunks import CODECS, TEXT_CODECS, encode, encode_texts
 from petabatch.storage.zarr3.commits import Array as Growing
 from petabatch.storage.zarr3.commits import Commit, along
 from petabatch.variable import Stream
 
+_METADATA = OUTPUTS["zarr"].metadata
 _TIMES = 1 << 16
 """Times of a chunk of a coordinate."""
 
 
-def write_index(
-    directory: RunDirectory,
-    rows: Sequence[Row],
-    gaps: Sequence[Gap],
-    described: Description,
-    names: Sequence[str],
-) -> None:
-    """Write the metadata of a store over rows of commits; `names` are those of their files."""
-    commits = [commit for row in rows for commit in row.summaries if isinstance(commit, Commit)]
+def places(commits: Sequence[Commit]) -> tuple[Place, Place]:
+    """Return what makes the arrays of values, whose chunks commits tell of, and those of steps."""
     arrays = commits[-1].arrays if commits else {}
 
     def growing(path: str, dtype: str, shape: tuple[int, ...]) -> Array:
@@ -58,9 +51,7 @@ def write_index(
         found = np.concatenate([np.zeros(0, np.int64), *(one.steps_of(stream) for one in commits)])
         return group.add(name, Array("int64", found.shape, (_TIMES,), found))
 
-    root = new_root()
-    lay_out(root, rows, gaps, described, values, steps)
-    write(directory, root, lambda known: described.save(directory, names, known))
+    return values, steps
 
 
 def new_root() -> Group:
@@ -70,7 +61,7 @@ def new_root() -> Group:
     return root
 
 
-def write(directory: RunDirectory, root: Group, save: Callable[[Mapping[str, Sequence[int]]], None]) -> None:
+def write(directory: RunDirectory, root: Group, save: Save) -> None:
     """Write those files of a store that have changed, the root last, and remove those that it had before.
 
     `save` puts their checksums into `run.json`, before anything is written.
@@ -239,11 +230,11 @@ class Group:
                 yield from one.files(f"{below}{name}/")
                 continue
             yield from ((f"{below}{name}/{key}", data) for key, data in one.chunks())
-            yield f"{below}{name}/{METADATA}", json.dumps(one.table).encode()
+            yield f"{below}{name}/{_METADATA}", json.dumps(one.table).encode()
         consolidated = {"kind": "inline", "must_understand": False, "metadata": dict(self.tables())}
         table = _group_table(self.attrs) | {"consolidated_metadata": consolidated}
         text = json.dumps(table) if below else seal.sealed_attributes(table, run_id)
-        yield f"{below}{METADATA}", text.encode()
+        yield f"{below}{_METADATA}", text.encode()
 
 
 def _group_table(attrs: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,15 +11,12 @@ from petabatch.errors import StorageError
 from petabatch.parallel.comm import Comm
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.rows import find_rows
-from petabatch.storage.segment import COMMIT, Segment
+from petabatch.storage.segment import AnyRecord, Record, Segment
 from petabatch.storage.segment import checksum as checksum_of_steps
-from petabatch.storage.segments import Segments
+from petabatch.storage.sink import RunSink, Share
 from petabatch.storage.zarr3.chunks import checksum
-from petabatch.storage.zarr3.commits import Array, Block, Commit, Run, along, runs_of
+from petabatch.storage.zarr3.commits import COMMIT, Array, Block, Commit, Run, along, commits_of, runs_of
 from petabatch.variable import Stream
-
-if TYPE_CHECKING:
-    from petabatch.engine.recorder import Record
 
 
 @dataclass
@@ -34,29 +30,21 @@ class Part:
     blocks: dict[str, list[Block]] = field(default_factory=dict)
 
 
-class Chunks(Segments):
+class Chunks(RunSink):
     """The chunks of a store that a rank writes: those whose first slice it has."""
 
-    def __init__(
-        self,
-        directory: RunDirectory,
-        streams: Sequence[Stream],
-        batch: int,
-        comm: Comm,
-        lo: int,
-        hi: int,
-        chunks: Mapping[str, tuple[int, ...]],
-    ) -> None:
-        """`comm` has the ranks that write, `chunks` the shape of those of each stream."""
-        super().__init__(directory, streams, batch, comm.rank, lo, hi)
-        self._comm = comm
-        self._arrays = dict(_arrays(streams, chunks))
+    def __init__(self, directory: RunDirectory, share: Share, chunks: Mapping[str, tuple[int, ...]]) -> None:
+        """`chunks` has the shape of those of each stream, by path."""
+        super().__init__(directory, share)
+        self._comm: Comm = share.comm
+        self._lo, self._hi, self._batch = share.lo, share.hi, share.batch
+        self._arrays = dict(_arrays(share.streams, chunks))
         self._ends: dict[tuple[str, int], tuple[int, int]] | None = None
         """Of each column the number of records and their checksum, up to the last flush."""
         self._bounds: list[tuple[int, int]] = []
         """The slices of each rank."""
 
-    def shared(self, records: Sequence[Record]) -> Sequence[Record]:
+    def shared(self, records: Sequence[AnyRecord]) -> Sequence[AnyRecord]:
         """Return what was recorded of the slices in this rank's chunks; collective.
 
         Where the slices of two ranks meet inside of a chunk, the later rank sends its part of it.
@@ -72,7 +60,7 @@ class Chunks(Segments):
         part = Part(first, last)
         for record in records:
             path, values = record.stream.path, record.values
-            if not record.stream.batched and self._rank > 0:
+            if not record.stream.batched and self._comm.rank > 0:
                 continue
             part.times[path] = len(record.steps), checksum_of_steps(record.steps)
             if record.stream.events:
@@ -128,10 +116,9 @@ class Chunks(Segments):
     def _committed(self) -> dict[tuple[str, int], tuple[int, int]]:
         """Return what commits say of the end of each column; on rank 0."""
         rows, _ = find_rows(self._directory, self._batch)
-        commits = (one for row in rows for one in row.summaries if isinstance(one, Commit))
         return {
             (path, block.column): (block.at + block.many, block.after)
-            for commit in commits
+            for commit in commits_of(rows)
             for path, blocks in commit.blocks.items()
             for block in blocks
         }
@@ -144,7 +131,7 @@ class Chunks(Segments):
         self._ends[path, column] = at + len(values), after
         return Block(at, len(values), column, before, after)
 
-    def _completed(self, record: Record) -> Record:
+    def _completed(self, record: AnyRecord) -> AnyRecord:
         """Return a record with the slices in this rank's chunks."""
         width, lo, hi = self._arrays[record.stream.path].chunk[1], self._lo, self._hi
         begin, end = (min(-(-one // width) * width, self._batch) for one in (lo, hi))

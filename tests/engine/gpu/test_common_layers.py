@@ -28,7 +28,7 @@ def coding(batch: int | None, **run: Any) -> Network:
     data = images(3, shape=SHAPE)
     base = lca_network(data, features=6, display=6, displays=3, record=Every(1, "displays"), **run)
     source = ImageArray(data=data[0], slices="same")
-    v1 = base.layers["V1"].model_copy(update={"start": {"V": Gaussian(deviation=0.3, per_slice=True)}})
+    v1 = base.layers["V1"].model_copy(update={"start": {"V": Gaussian(std=0.3, per_slice=True)}})
     image = Input(shape=SHAPE, source=source, every=NEVER, batch=batch)
     recorded = {**base.output.layers, "image": LayerOutput(every=Every(1, "displays"))}
     output = base.output.model_copy(update={"layers": recorded})
@@ -55,14 +55,14 @@ def reading(border: Any, mode: Any, **keys: Any) -> Network:
     """Return units that see one image, one constant and a reset from it through weights of their own."""
     image = images(1, shape=(1, 12, 12, 3))[0] if border == "image" else images(1, shape=SHAPE)[0]
     source = ImageArray(data=image, slices="same", **({"crop": "center"} if border == "image" else {}))
-    start = {"V": Gaussian(deviation=0.3, per_slice=True)}
+    start = {"V": Gaussian(std=0.3, per_slice=True)}
     layers = {
         "image": Input(shape=SHAPE, source=source, every=NEVER, batch=1, border=border),
         "offset": Constant(shape=(4, 4, 5), value=0.3, batch=1),
         "x": LeakyIntegrator(shape=(4, 4, 5), tau=4.0, start=start, reset=Every(5), reset_to="offset"),
         "y": Linear(shape=SHAPE),
     }
-    conv = {"mode": mode, "init": Gaussian(deviation=0.2)}
+    conv = {"mode": mode, "init": Gaussian(std=0.2)}
     connections = {
         "see": Conv(pre="image", post="x", patch=(2, 2), **conv),
         "spread": Conv(pre="offset", post="y", patch=(4, 4), **conv),

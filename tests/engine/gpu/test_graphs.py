@@ -40,7 +40,7 @@ def columns(middle: Layer | None = None, delay: int = 2, **run: Any) -> Network:
         connections={
             "blurred": Conv(pre="image", post="left", patch=(3, 3), init=GivenWeights(data=weights)),
             "seen": Identity(pre="image", post="middle"),
-            "late": Identity(pre="image", post="right", delay=delay),
+            "late": Identity(pre="image", post="right", delay_steps=delay),
             "left_both": Identity(pre="left", post="both"),
             "middle_both": Identity(pre="middle", post="both"),
             "right_both": Identity(pre="right", post="both", channel="inh"),

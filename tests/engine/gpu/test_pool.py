@@ -30,7 +30,7 @@ FROZEN = (
     "run.until={gap=0.2, every=5}",
     "layers.V1.tau=5.0",
     "layers.V1.threshold={slices=[0.3, 0.35, 0.3, 0.4, 0.45, 0.3, 0.5]}",
-    "layers.V1.start={V={type='gaussian', deviation=0.1, per_slice=true}}",
+    "layers.V1.start={V={type='gaussian', std=0.1, per_slice=true}}",
     "probes.optimality={type='optimality', image='image', reconstruction='recon', code='V1', drive='drive', "
     "coefficient=0.3, every='display'}",
 )

@@ -85,7 +85,7 @@ class Whole(Adaptive):
 
     @staticmethod
     def row(p: Any, state: Any, drive: Any, draws: Any, A: Any) -> None:
-        heard = drive[0] * (1 + drive[1]) + p.deviation * draws.noise
+        heard = drive[0] * (1 + drive[1]) + p.std * draws.noise
         state.V[:] += p.dt / p.tau * (heard - state.fatigue - state.V)
         state.fatigue[:] += p.dt * (p.rise * A - state.fatigue) / 8
         low = p.bounds[0] if p.signed else 0.0
@@ -145,7 +145,9 @@ def test_equations_are_those_of_the_cpu(keys: dict[str, Any]) -> None:
     layer = Neurons(shape=SHAPE, start={"v": 0.3}, **keys)
     run = Run(batch=2, steps=30, display=10, dt=0.2)
     target = "g" if "dg/dt" in keys["equations"] else "v"
-    back = Identity(pre="L", post="L", target=target, delay=2, strength=0.1)  # so that there is a history
+    back = Identity(
+        pre="L", post="L", target=target, delay_steps=2, strength=0.1
+    )  # so that there is a history
     wanted = Network(run=run, layers={"L": layer}, connections={"back": back}, output=Output())
     assert_agree(wanted, EmulatedGpu(), 2e-5)
 

@@ -33,7 +33,7 @@ def test_parts_of_slices_make_the_whole(parallel: dict[str, int]) -> None:
 def test_whole_layers_beside_tiles() -> None:
     one = network()
     more = {
-        "noisy": GaussianNoise(shape=one.layers["V1"].shape, deviation=0.1),
+        "noisy": GaussianNoise(shape=one.layers["V1"].shape, std=0.1),
         "scaled": Rescale(shape=one.layers["V1"].shape, method="length"),
         "F": FISTA(shape=one.layers["V1"].shape, threshold=0.1),
     }

@@ -31,7 +31,7 @@ def network(mode: WeightMode = "non_shared", steps: int = 24, seed: int = 1, **k
         shape=SHAPE, equations="dv/dt = (1.5 - v) / 0.5", spike="v > 1", reset="v = 0",
         start={"v": Uniform(per_slice=True)},
     )  # fmt: skip
-    keys = {"probability": 0.2, "init": Gaussian(deviation=0.2), **keys}
+    keys = {"probability": 0.2, "init": Gaussian(std=0.2), **keys}
     run = {"batch": 3, "display": 8, "dt": 0.1, **keys.pop("run", {})}
     layers = {"n": units, "one": Constant(shape=SHAPE, value=0.02, batch=1)}
     return Network(
@@ -76,9 +76,7 @@ def test_each_mode_agrees(mode: WeightMode) -> None:
 def test_a_layer_that_skips_steps_receives_what_arrives_in_its_update_steps() -> None:
     base = network(**DELAYS)
     seen = Linear(shape=SHAPE, every=Every(5, "steps"), offset=2)
-    late = Sparse(
-        pre="n", post="seen", probability=0.2, mode="non_shared", init=Gaussian(deviation=0.2), **DELAYS
-    )
+    late = Sparse(pre="n", post="seen", probability=0.2, mode="non_shared", init=Gaussian(std=0.2), **DELAYS)
     update = {"layers": {**base.layers, "seen": seen}, "connections": {**base.connections, "late": late}}
     engine = assert_agree(base.model_copy(update=update), EmulatedGpu())
     assert engine.state.arrays["layers/seen/A"].any()

@@ -12,6 +12,7 @@ from petabatch.engine import assembly
 from petabatch.parallel.comm import Comm
 from petabatch.storage.point_rows import Rows
 from petabatch.waves import plan
+from petabatch.waves.compute import Making
 from petabatch.waves.items import Items
 from petabatch.waves.plan import Waves
 from petabatch.waves.team import Team
@@ -41,7 +42,7 @@ def test_points_are_split_over_gpus(
             points = Items.of(loaded, comm, 1) if settings is POOL else Waves.of(loaded)
             team = Team.of(comm, points.base, 1)
             parts = points.parts(points.points(), team)
-            return [wave.rows for wave in points.computed(parts, team, lambda: False)]
+            return [wave.rows for wave in points.computed(parts, Making(team, lambda: False))]
 
         first, *others = on_threads(2 if split else 1, one)
         assert others == [[]] * len(others)

@@ -36,9 +36,9 @@ def network(middle: Layer | None = None, border: Any = "zero", slices: Any = Non
     connections = {
         "see": Identity(pre="image", post="error", strength=0.5),
         "explain": Identity(pre="recon", post="error", channel="inh", feedback=True),
-        "weights": Conv(pre="code", post="recon", patch=(4, 4), init=Gaussian(deviation=0.3)),
+        "weights": Conv(pre="code", post="recon", patch=(4, 4), init=Gaussian(std=0.3)),
         "drive": Transpose(pre="error", post="code", of="weights"),
-        "more": Identity(pre="image", post="recon", strength=0.1, delay=2),
+        "more": Identity(pre="image", post="recon", strength=0.1, delay_steps=2),
         "code_middle": Identity(pre="code", post="middle"),
         "inhibit": Identity(pre="middle", post="code", channel="inh", strength=0.2, feedback=True),
     }

@@ -35,7 +35,7 @@ def network(mode: Any = "extra_non_shared", steps: int = 40, seed: int = 1, **ke
         shape=SHAPE, equations="dv/dt = (1.5 - v) / 0.5", spike="v > 1", reset="v = 0",
         start={"v": Uniform(per_slice=True)},
     )  # fmt: skip
-    keys = {"probability": 0.2, "delays": DELAYS, "init": Gaussian(deviation=0.2), **keys}
+    keys = {"probability": 0.2, "delays": DELAYS, "init": Gaussian(std=0.2), **keys}
     run = {"batch": 3, "display": 8, "dt": 0.1, **keys.pop("run", {})}
     joined = Sparse(pre="n", post="n", target="v", mode=mode, **keys)
     return Network(
@@ -49,7 +49,7 @@ def v(net: Network, threads: int = 1) -> np.ndarray:
 
 @pytest.mark.parametrize("mode", ["extra_shared", "shared", "non_shared", "extra_non_shared"])
 def test_what_arrives_is_what_each_synapse_delayed(mode: Any) -> None:
-    net = network(mode, probability=0.2 if "non" in mode else 1.0, delay=1)
+    net = network(mode, probability=0.2 if "non" in mode else 1.0, delay_steps=1)
     found = in_memory.run(net, at=[0]).recorded
     spikes = np.asarray(found["layers/n/A"]).reshape(40, 3, -1)
     assert spikes[:20].sum() > 100
@@ -127,7 +127,7 @@ def test_a_run_goes_on_with_what_is_under_way(kernel: str) -> None:
 def test_nothing_is_under_way_to_a_layer_that_takes_no_input(kernel: str) -> None:
     net = network(run={"kernel": kernel})
     given = Constant(shape=SHAPE, value=1.0, every=DISPLAY, offset=-1)
-    onto = Sparse(pre="n", post="given", probability=0.3, delays=DELAYS, init=Gaussian(deviation=0.2))
+    onto = Sparse(pre="n", post="given", probability=0.3, delays=DELAYS, init=Gaussian(std=0.2))
     net = net.model_copy(
         update={
             "layers": {**net.layers, "given": given},
@@ -142,7 +142,7 @@ def test_nothing_is_under_way_to_a_layer_that_takes_no_input(kernel: str) -> Non
 
 def test_what_is_under_way_arrives_whether_the_layer_is_recorded_in_each_step_or_seldom() -> None:
     net = network()
-    seen = Sparse(pre="n", post="seen", probability=0.3, delays=DELAYS, init=Gaussian(deviation=0.2))
+    seen = Sparse(pre="n", post="seen", probability=0.3, delays=DELAYS, init=Gaussian(std=0.2))
     net = net.model_copy(
         update={
             "layers": {**net.layers, "seen": Linear(shape=SHAPE)},
@@ -189,10 +189,8 @@ def test_a_layer_that_skips_steps_receives_what_arrives_in_its_update_steps(
     def seen(every: int) -> np.ndarray:
         net = network(mode, run={"kernel": kernel})
         own = layer(shape=SHAPE, every=Every(every, "steps"), offset=2)
-        late = Sparse(
-            pre="n", post="seen", probability=0.3, mode=mode, delays=DELAYS, init=Gaussian(deviation=0.2)
-        )
-        connections = {**net.connections, "late": late, "beside": beside(pre="n", post="seen", delay=1)}
+        late = Sparse(pre="n", post="seen", probability=0.3, mode=mode, delays=DELAYS, init=Gaussian(std=0.2))
+        connections = {**net.connections, "late": late, "beside": beside(pre="n", post="seen", delay_steps=1)}
         output = Output(layers={"seen": LayerOutput(every=1)})
         update = {"layers": {**net.layers, "seen": own}, "connections": connections, "output": output}
         return np.asarray(in_memory.run(net.model_copy(update=update)).recorded["layers/seen/A"])

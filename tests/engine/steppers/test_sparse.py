@@ -31,7 +31,7 @@ from support.networks import GivenImages
 
 Mode = Literal["extra_shared", "shared", "non_shared", "extra_non_shared"]
 PRE, POST = (3, 4, 5), (3, 4, 7)
-DRAWN = Gaussian(deviation=0.3)
+DRAWN = Gaussian(std=0.3)
 
 
 def network(connection: Sparse, post: tuple[int, int, int] = POST, **keys: Any) -> Network:
@@ -73,13 +73,13 @@ def matrix(graph: Graph, values: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("mode", ["extra_shared", "shared", "non_shared", "extra_non_shared"])
 @pytest.mark.parametrize("delay", [0, 2])
 def test_what_arrives_is_the_sum_over_the_synapses(mode: Mode, delay: int) -> None:
-    given = network(joined(mode=mode, delay=delay))
+    given = network(joined(mode=mode, delay_steps=delay))
     state = final(given)
     method = schedule(build(given)).method
     assert method.stepper == "program"
     assert not method.program.interpreted
     # The reference in float64, and by hand with a dense matrix.
-    reference = final(network(joined(mode=mode, delay=delay), kernel="array", precision="float64"))
+    reference = final(network(joined(mode=mode, delay_steps=delay), kernel="array", precision="float64"))
     np.testing.assert_allclose(state["layers/post/A"], reference["layers/post/A"], rtol=0, atol=1e-6)
     weights = state["connections/sparse/weights"]
     assert len(weights) == (1 if mode.startswith("extra_") else 2)
@@ -298,7 +298,7 @@ def test_a_sweep_over_seeds_is_refused_where_synapses_are_drawn(which: dict[str,
 
 
 def test_weights_of_slices_start_apart_where_they_are_to() -> None:
-    apart = Gaussian(deviation=0.3, per_slice=True)
+    apart = Gaussian(std=0.3, per_slice=True)
     weights = final(network(joined(mode="non_shared", init=apart)))["connections/sparse/weights"]
     assert not np.array_equal(weights[0], weights[1])
     assert "these weights belong to all slices" in wrong(init=apart)
@@ -306,8 +306,8 @@ def test_weights_of_slices_start_apart_where_they_are_to() -> None:
 
 @pytest.mark.parametrize("mode", ["non_shared", "extra_non_shared"])
 def test_the_rule_that_weights_start_from_cannot_differ_among_slices(mode: str) -> None:
-    net = network(joined(mode=mode, init=Gaussian(deviation=0.3)))
-    values = {"connections.sparse.init.deviation": (0.1,) * net.run.batch}
+    net = network(joined(mode=mode, init=Gaussian(std=0.3)))
+    values = {"connections.sparse.init.std": (0.1,) * net.run.batch}
     with pytest.raises(ParamsError) as raised:
         build(net.model_copy(update={"slices": values}))
     (problem,) = raised.value.problems
@@ -325,7 +325,9 @@ def test_features_are_joined_where_positions_are_the_same() -> None:
 def test_spikes_are_recorded_from_lists_as_they_are_from_all_units(every: int) -> None:
     units = Neurons(shape=(1, 70, 1), equations="dv/dt = (1.5 - v) / 3", spike="v > 1", reset="v = 0",
                     start={"v": Uniform(per_slice=True)})  # fmt: skip
-    joined = Sparse(pre="n", post="n", target="v", probability=0.1, delay=4, init=ConstantWeights(value=0.25))
+    joined = Sparse(
+        pre="n", post="n", target="v", probability=0.1, delay_steps=4, init=ConstantWeights(value=0.25)
+    )
     output = Output(layers={"n": LayerOutput(every=every, variables=("A", "v"))})
     given = Network(
         run=Run(batch=2, steps=40, display=10), layers={"n": units}, connections={"nn": joined}, output=output

@@ -26,12 +26,12 @@ def test_normal_numbers_with_the_tail_of_their_ziggurat(key: tuple[int, int, int
     seed, number, step = key
     out = np.zeros(200_001, np.float32)
     pool = stream_pool(seed, "layers/x", number)
-    add_noise(op(pool=pool, mean=0.3, deviation=0.7, first=0, out=out), step)
+    add_noise(op(pool=pool, mean=0.3, std=0.7, first=0, out=out), step)
     drawn = stream(seed, "layers/x", number, step).standard_normal(out.size)
     assert abs(drawn).max() > 3.7  # the tail
     np.testing.assert_array_equal(out, (np.float32(0.3) + 0.7 * drawn).astype(np.float32))
     part = np.zeros(1000, np.float32)
-    add_noise(op(pool=pool, mean=0.3, deviation=0.7, first=1234, out=part), step)
+    add_noise(op(pool=pool, mean=0.3, std=0.7, first=1234, out=part), step)
     np.testing.assert_array_equal(part, out[1234:2234])
 
 

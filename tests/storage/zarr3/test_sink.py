@@ -21,8 +21,9 @@ from petabatch.parallel.comm import Serial
 from petabatch.report.integrity import verify
 from petabatch.storage.description import Description, Status
 from petabatch.storage.directory import RunDirectory
-from petabatch.storage.files import STORE
+from petabatch.storage.files import OUTPUTS
 from petabatch.storage.rows import all_segments, find_rows
+from petabatch.storage.sink import Share
 from petabatch.storage.zarr3.chunks import chunk_shape
 from petabatch.storage.zarr3.sink import Chunks
 from petabatch.variable import Stream
@@ -56,11 +57,11 @@ class Run(NamedTuple):
 
 
 def make(folder: Path) -> RunDirectory:
-    return RunDirectory.create(folder / "run", "x = 1", folders=(STORE,))
+    return RunDirectory.create(folder / "run", "x = 1", folders=OUTPUTS["zarr"].folders)
 
 
 def opened(directory: RunDirectory) -> Run:
-    return Run(directory, Chunks(directory, STREAMS, B, Serial(), 0, B, CHUNKS))
+    return Run(directory, Chunks(directory, Share(STREAMS, {}, B, 0, B, Serial()), CHUNKS))
 
 
 def records(k: int) -> list[Record]:
@@ -408,6 +409,45 @@ def test_damaged_values_are_not_given_up(tmp_path: Path) -> None:
     text, sound = verify(run.directory.path, repairing=True)
     assert not sound
     assert "restore the files from a copy" in text
+
+
+def test_damaged_metadata_are_rebuilt_beside_damaged_values(tmp_path: Path) -> None:
+    run = opened(make(tmp_path))
+    for k in range(4):
+        flush(run, k)
+    (run.directory.run_file / "layers/V1/A/c/0/0/0/0").unlink()
+    (run.directory.run_file / "zarr.json").write_bytes(b"{}")
+    text, sound = verify(run.directory.path, repairing=True)
+    assert not sound
+    assert "rebuilt            run.zarr/zarr.json" in text
+    assert "--repair" not in text
+    with results.open(run.directory.path) as there:
+        assert there["probes/energy/total"].shape == (40, B)
+
+
+def test_metadata_that_cannot_be_rebuilt_are_not_said_to_be(tmp_path: Path) -> None:
+    run = opened(make(tmp_path))
+    for k in range(4):
+        flush(run, k)
+    path = run.directory.path / all_segments(run.directory)[1].path
+    path.write_bytes(flipped(path.read_bytes(), random.Random(3)))
+    (run.directory.run_file / "zarr.json").write_bytes(b"{}")
+    for repairing in (False, True):
+        text, sound = verify(run.directory.path, repairing)
+        assert not sound
+        assert "when the damaged segments are restored from a copy" in text
+        assert "--repair" not in text
+
+
+def test_a_store_that_was_removed_is_the_one_that_is_missing(tmp_path: Path) -> None:
+    resolved = {"output": {"format": "zarr"}}
+    directory = RunDirectory.create(tmp_path / "run", "", resolved=resolved, folders=OUTPUTS["zarr"].folders)
+    flush(opened(directory), 0)
+    shutil.rmtree(directory.run_file)
+    with pytest.raises(DamagedError, match=r"run\.zarr/zarr\.json: this file is missing") as raised:
+        results.open(directory.path)
+    assert "run.h5" not in str(raised.value)
+    assert "restore run.zarr/ from a copy" in str(raised.value)
 
 
 def test_a_flush_that_lacks_chunks_of_a_rank_is_not_committed(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ def run_of(outcome: Outcome, one: Drawn, layer: Neurons, model: Layer, kernel: s
     """Compare the steps of a run of a network."""
     rng, first = np.random.default_rng(one.seed), one.variables[0]
     delay = int(rng.integers(3)) if one.spike is not None else 0
-    connections = {"back": Identity(pre="n", post="n", target=first, strength=0.2, delay=delay)}
+    connections = {"back": Identity(pre="n", post="n", target=first, strength=0.2, delay_steps=delay)}
     connections |= {
         f"c{name}": Identity(pre="c", post="n", target=name, strength=0.5) for name in one.currents
     }

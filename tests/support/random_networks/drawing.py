@@ -40,7 +40,7 @@ STEPS, DISPLAYS = 4, 3
 """Steps of a display, and displays of a network."""
 LAYERS, PROBES = (2, 4), 8
 """Least and most layers around the sparse code, and most probes."""
-RESCALED = {"low": "range", "high": "range", "mean": "standard", "deviation": "standard", "norm": "length"}
+RESCALED = {"low": "range", "high": "range", "mean": "standard", "std": "standard", "norm": "length"}
 """Methods to rescale, by the keys that are theirs."""
 BORDERS = ("mirror", 0.5, "image")
 """Borders of layers that show images, other than zeros."""

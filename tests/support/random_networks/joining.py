@@ -149,7 +149,7 @@ class Joining(Tables):
             except GeometryError:
                 return
         if kind is Potential:
-            more["delay"] = []
+            more["delay_steps"] = []
         if kind is Sparse:
             self._synapses(given, more, near)
         if kind is Clone and self.connections[given["of"]].learn is None:  # type: ignore[attr-defined]

@@ -122,6 +122,6 @@ def _transforms(tables: Tables, shape: Shape, margin: bool) -> list[Transform]:
         wanted.discard("colour")
     if shape[2] != 1:
         wanted.discard("grey")
-    given = {"frames": {"count": 2}, "noise": {"deviation": 0.2}}
+    given = {"frames": {"count": 2}, "noise": {"std": 0.2}}
     by_type = Transform.choices()
     return [by_type[name](**given.get(name, {})) for name in _ORDER if name in wanted]

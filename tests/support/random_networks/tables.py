@@ -215,7 +215,7 @@ class Tables:
             given |= ({"data": values} if name == "array" else self._stored(values)) | axes
         given |= {
             "constant": {"value": self.one_of(0.2, -0.1)},
-            "gaussian": {"deviation": 0.2},
+            "gaussian": {"std": 0.2},
             "truncated_normal": {"low": -0.2, "high": 0.4},
             "uniform": {"low": -0.2, "high": self.one_of(0.1, 0.3)},
             "patches": {"source": source},

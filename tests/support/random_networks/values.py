@@ -15,7 +15,7 @@ from petabatch.spec.schedule import DISPLAY, NEVER, STEP, Every
 from support.random_networks.words import literals, named
 
 VALUES: Mapping[str, Sequence[Any]] = {
-    "Adaptive.bounds": ((-0.5, 0.6),), "Adaptive.deviation": (0.2,), "Adaptive.rise": (1,),
+    "Adaptive.bounds": ((-0.5, 0.6),), "Adaptive.std": (0.2,), "Adaptive.rise": (1,),
     "Adaptive.tau": (4.0, 2.0),
     "Adam.beta1": (0.5,), "Adam.beta2": (0.9,), "Adam.epsilon": (0.01,), "Adam.rate": (0.05,),
     "Averaging.rate": (0.1, 0.3),
@@ -25,7 +25,7 @@ VALUES: Mapping[str, Sequence[Any]] = {
     "ConductanceLIF.noise_rate": ((500.0, 400.0, 300.0),), "ConductanceLIF.recovery": (5.0,),
     "ConductanceLIF.rest": (-69.0,), "ConductanceLIF.reversal": ((5.0, -74.0, -88.0),),
     "ConductanceLIF.tau": (4.0,), "ConductanceLIF.threshold": (-68.0,),
-    "Connection.delay": (1, 3), "Connection.strength": (0.7, -0.4),
+    "Connection.delay_steps": (1, 3), "Connection.strength": (0.7, -0.4),
     "Constant.value": (0.6, -0.3),
     "ContrastZeroMean.strength": (0.2,),
     "Conv.decorrelate": (0.1,),
@@ -34,7 +34,7 @@ VALUES: Mapping[str, Sequence[Any]] = {
     "Energy.above": (0.1,),
     "FISTA.step": (0.1,), "FISTA.threshold": (0.1, 0.05),
     "FirmCost.corner": (0.4,),
-    "GaussianNoise.deviation": (0.2,), "GaussianNoise.mean": (0.3,),
+    "GaussianNoise.std": (0.2,), "GaussianNoise.mean": (0.3,),
     "HeavyBall.beta": (0.5,),
     "Hebbian.clip": (0.002,), "Hebbian.decay": (0.1,), "Hebbian.momentum": (0.5,),
     "Input.every": (Every(2), Every(3), Every(2, "displays"), STEP, NEVER),
@@ -61,7 +61,7 @@ VALUES: Mapping[str, Sequence[Any]] = {
     "Retina.background": (300.0,), "Retina.begin": (1.0,), "Retina.burst_duration": (1.5,),
     "Retina.burst_rate": (310.0,), "Retina.end": (4.0,), "Retina.rate": (900.0, 500.0),
     "Retina.recovery": (1.0,), "Retina.refractory": (0.0, 1.0),
-    "Rescale.deviation": (0.5,), "Rescale.high": (0.8,), "Rescale.low": (-0.5,), "Rescale.mean": (0.2,),
+    "Rescale.std": (0.5,), "Rescale.high": (0.8,), "Rescale.low": (-0.5,), "Rescale.mean": (0.2,),
     "Rescale.norm": (0.7,),
     "Run.dt": (0.5,), "Run.seed": (7,), "Run.verify": (1,),
     "Scaling.strength": (0.4, 0.6),

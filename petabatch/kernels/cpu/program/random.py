@@ -140,14 +140,14 @@ def _normal(room: Any, low: Any, high: Any, n: int) -> tuple[float, int]:
 @operation(Noise)
 def add_noise(op: Any, step: int) -> None:
     """Add normal noise to each unit, from number `first` of the stream on."""
-    out, room, deviation = op.out, op.words, op.deviation
+    out, room, std = op.out, op.words, op.std
     low, high = stream_key(op.pool, step)
     n, offset = 0, np.float32(op.mean)
     for _ in range(op.first):  # how many words a number takes is found by drawing it
         _, n = _normal(room, low, high, n)
     for i in range(out.size):
         x, n = _normal(room, low, high, n)
-        out[i] = np.float32(np.float64(out[i] + offset) + deviation * x)
+        out[i] = np.float32(np.float64(out[i] + offset) + std * x)
 
 
 @operation(Drop)

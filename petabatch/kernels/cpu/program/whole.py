@@ -37,11 +37,11 @@ _follow, _step_size = _compiled(timescale.follow), _compiled(steps.step_size)
 def _rescale_all(op: Any) -> None:
     for begin in range(0, op.out.size, op.together):
         part = op.out[begin : begin + op.together]
-        rescale(part, op.method, op.low, op.high, op.mean, op.deviation)
+        rescale(part, op.method, op.low, op.high, op.mean, op.std)
 
 
 @njit(nogil=True, error_model="numpy")
-def rescale(x: Any, method: int, low: float, high: float, mean: float, deviation: float) -> None:
+def rescale(x: Any, method: int, low: float, high: float, mean: float, std: float) -> None:
     """Normalise in place what is normalised together; see `layers/rescale.py`."""
     n, flat, least, most = x.size, False, x[0], x[0]
     if method in (RANGE, STANDARD):
@@ -63,12 +63,12 @@ def rescale(x: Any, method: int, low: float, high: float, mean: float, deviation
             squares += (a - middle) ** 2
         size = math.sqrt(squares / n)
         for i in range(n):
-            x[i] = np.float32(mean + deviation * ((x[i] - middle) / size))
+            x[i] = np.float32(mean + std * ((x[i] - middle) / size))
     elif method == LENGTH:
         size = math.sqrt(wide_squares(x))
         size = size if size > 0 else 1.0
         for i in range(n):
-            x[i] = np.float32(deviation * x[i] / size)
+            x[i] = np.float32(std * x[i] / size)
     else:
         total = 0.0
         for a in x:

@@ -57,7 +57,7 @@ def network(seed: int, batch: int, **keys: Any) -> Network:
     connections = {
         **base.connections,
         "sense": Identity(pre="x", post="plug_in", strength=0.8),
-        "gate": Identity(pre="rate", post="plug_in", channel="gate", delay=1),
+        "gate": Identity(pre="rate", post="plug_in", channel="gate", delay_steps=1),
         "around": Conv(pre="plug_in", post="plug_in", patch=(1, 1), init=weights, feedback=True),
         "back": Identity(pre="plug_in", post="x", feedback=True, strength=0.3),
     }

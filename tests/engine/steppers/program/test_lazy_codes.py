@@ -240,7 +240,7 @@ def test_a_kernel_that_no_code_can_have_is_an_error() -> None:
 @pytest.mark.parametrize("delay", [0, 1, 3])
 def test_a_code_that_sees_itself_sees_the_step_it_asks_for(delay: int, kernel: str) -> None:
     base = two_layers(display=20, displays=2, threshold=0.6 if kernel == "lazy" else 0.1)
-    itself = Identity(pre="V1", post="V1", delay=delay, strength=-0.3, feedback=True)
+    itself = Identity(pre="V1", post="V1", delay_steps=delay, strength=-0.3, feedback=True)
     net = base.model_copy(update={"connections": {**base.connections, "itself": itself}})
     _, found = last_state(changed(net, kernel=kernel))
     assert (found["lazy/V1/awake"] == (kernel == "auto")).all()

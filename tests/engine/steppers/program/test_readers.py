@@ -30,7 +30,7 @@ def with_readers(probes: dict[str, Probe] | None = None, record: Every | None = 
     base = lca_network(images(2), display=STEPS, displays=2)
     readers: dict[str, Layer] = {
         "pooled": Rectified(shape=(3, 4, 12), threshold=0.1),
-        "noisy": GaussianNoise(shape=(3, 4, 12), deviation=0.1),
+        "noisy": GaussianNoise(shape=(3, 4, 12), std=0.1),
         "dropped": Dropout(shape=(3, 4, 12)),
         "rare": Linear(shape=(12, 16, 3), every=Every(3)),
         "late": Linear(shape=(12, 16, 3)),
@@ -38,9 +38,9 @@ def with_readers(probes: dict[str, Probe] | None = None, record: Every | None = 
     joined: dict[str, Connection] = {
         "pool": Pool(pre="V1", post="pooled"),
         "to_noisy": Identity(pre="pooled", post="noisy"),
-        "to_dropped": Identity(pre="noisy", post="dropped", delay=2),
+        "to_dropped": Identity(pre="noisy", post="dropped", delay_steps=2),
         "to_rare": Identity(pre="recon", post="rare"),
-        "to_late": Identity(pre="rare", post="late", delay=1),
+        "to_late": Identity(pre="rare", post="late", delay_steps=1),
     }
     output = base.output
     if record is not None:

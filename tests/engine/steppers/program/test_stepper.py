@@ -154,7 +154,7 @@ def pointwise(layer: Layer, delay: int = 1) -> Runs:
     connections = {
         "a": Identity(pre="image", post="shifted"),
         "b": Identity(pre="image", post="layer"),
-        "c": Identity(pre="shifted", post="layer", channel="inh", strength=0.7, delay=delay),
+        "c": Identity(pre="shifted", post="layer", channel="inh", strength=0.7, delay_steps=delay),
     }
     return Runs(
         Network(run=Run(batch=2, steps=9, display=4, kernel="array"), layers=layers, connections=connections)
@@ -164,7 +164,7 @@ def pointwise(layer: Layer, delay: int = 1) -> Runs:
 @pytest.mark.parametrize("over", ["slice", "features"])
 @pytest.mark.parametrize("method", ["range", "standard", "length", "softmax"])
 def test_rescaled_layers_agree(method: str, over: str) -> None:
-    layer = Rescale(shape=(4, 6, 3), method=method, over=over, low=0.5, high=2.0, mean=1.0, deviation=3.0)
+    layer = Rescale(shape=(4, 6, 3), method=method, over=over, low=0.5, high=2.0, mean=1.0, std=3.0)
     runs = pointwise(layer)
     expected = advance(runs, 5)["layers/layer/A"]
     np.testing.assert_allclose(runs.state["layers/layer/A"], expected, rtol=1e-5, atol=1e-5)

@@ -38,7 +38,7 @@ SPIKES = Neurons(
 
 def joined(layer: Layer = RATES, **keys: object) -> Network:
     """Return units that are joined to themselves, with a strength of its own in each slice."""
-    weights = {"probability": 0.6, "init": Gaussian(deviation=0.5)} | keys
+    weights = {"probability": 0.6, "init": Gaussian(std=0.5)} | keys
     tracts = Sparse.model_validate({"pre": "units", "post": "units", "target": "inside"} | weights)
     strengths = tuple(np.linspace(0.2, 2.0, SLICES).tolist())
     return Network(
@@ -64,7 +64,7 @@ SYNAPSES = {
     "delays": {"delays": Uniform(low=0.0, high=9.0)},
     "no delays": {},
     "delays at each position": {"delays": Uniform(low=0.0, high=3.0), "mode": "extra_shared"},
-    "a delay before the delays": {"delays": Uniform(low=2.0, high=3.0), "delay": 4},
+    "a delay before the delays": {"delays": Uniform(low=2.0, high=3.0), "delay_steps": 4},
 }
 
 

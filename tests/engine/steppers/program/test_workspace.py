@@ -46,7 +46,7 @@ def test_a_connection_that_only_gathers_has_no_groups() -> None:
     network = Network(
         run=Run(batch=1, steps=2, display=2, dt=1.0),
         layers={"image": Input(shape=fine, source=source), "seen": Linear(shape=coarse)},
-        connections={"see": Conv(pre="image", post="seen", patch=(4, 4), init=Gaussian(deviation=0.1))},
+        connections={"see": Conv(pre="image", post="seen", patch=(4, 4), init=Gaussian(std=0.1))},
     )
     plan = schedule(build(network))
     assert plan.method.stepper == "program"

@@ -73,7 +73,7 @@ def _after(to: Writer, one: Update) -> None:
     """Write what follows a rule that works unit by unit."""
     n, name = one.rule.numbers, one.rule.name
     if name in RESCALES:
-        given = (n[each] for each in ("low", "high", "mean", "deviation"))
+        given = (n[each] for each in ("low", "high", "mean", "std"))
         to.row(Rescale(one.out, RESCALES[name], int(n["together"]), *given), one)
     if name == "bins":
         given = (n[each] for each in ("low", "high", "width", "outside", "without_zero"))
@@ -104,7 +104,7 @@ def _noise(to: Writer, one: Update) -> None:
     pool = to.stream(one.layer)
     match one.rule.name:
         case "gaussian_noise":
-            to.row(Noise(one.out, pool, first, n["mean"], n["deviation"]), one)
+            to.row(Noise(one.out, pool, first, n["mean"], n["std"]), one)
         case "dropout":
             to.row(Drop(one.out, pool, first, n["probability"]), one)
         case _:

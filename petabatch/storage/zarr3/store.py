@@ -12,9 +12,7 @@ import numpy as np
 
 from petabatch.errors import ResourceError, install
 from petabatch.storage.damaged import naming_damage
-
-SEAL = "seal"
-"""The attribute of the root that is no part of the run."""
+from petabatch.storage.seal import KEY
 
 
 class Node:
@@ -30,7 +28,7 @@ class Node:
     @cached_property
     def attrs(self) -> Mapping[str, Any]:
         """Its attributes."""
-        return {name: value for name, value in self._node.attrs.asdict().items() if name != SEAL}
+        return {name: value for name, value in self._node.attrs.asdict().items() if name != KEY}
 
 
 class Group(Node):
@@ -106,6 +104,8 @@ class Array(Node):
         super().__init__(store, path, node)
         self.shape: tuple[int, ...] = tuple(node.shape)
         self.dtype = node.dtype
+        self.chunk: tuple[int, ...] = tuple(node.chunks)
+        self.file = Path(str(store.source.root), path)
         folder = path.rpartition("/")[0]
         self.dims = [Dimension(store, folder, label or "") for label in node.metadata.dimension_names or ()]
 
@@ -136,16 +136,19 @@ class Texts:
         return [str(one) for one in found] if found.ndim else str(found[()])
 
 
-def _whole(path: Path) -> Any:
-    """Return the store of a folder in which no chunk may be missing: fill values would take its place."""
+def require_zarr(why: str) -> None:
+    """Raise ResourceError, which says `why` it is needed, unless the extra is installed."""
     try:
         import zarr  # noqa: F401
-        from zarr.storage import LocalStore
     except ImportError as error:
-        raise ResourceError(
-            f"{path}: this run is in Zarr, and the package zarr is not installed ({error})\n"
-            f"    hint:     {install('zarr')}"
-        ) from error
+        hint = f"    hint:     {install('zarr')}"
+        raise ResourceError(f"{why} is not installed ({error})\n{hint}") from error
+
+
+def _whole(path: Path) -> Any:
+    """Return the store of a folder in which no chunk may be missing: fill values would take its place."""
+    require_zarr(f"{path}: this run is in Zarr, and the package zarr")
+    from zarr.storage import LocalStore
 
     class Whole(LocalStore):
         async def get(self, key: str, prototype: Any = None, byte_range: Any = None) -> Any:
