@@ -102,7 +102,7 @@ def plot(draw: Callable[..., Any]) -> list[str]:
         f"### `petabatch.plotting.{name}`",
         "",
         *fenced(f"{name}({runs}, *, ..., figure=None)"),
-        *about(draw),
+        *about(inspect.unwrap(draw)),
     ]
     rows = [f"| `{key}` | {cell(text)} |" for key, text in described(draw).items()]
     return [*lines, "| option | |", "|---|---|", *rows, ""]

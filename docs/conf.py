@@ -18,6 +18,7 @@ include_patterns = [
     "README.md",
     "CONTRIBUTING.md",
     "CHANGELOG.md",
+    ".github/*.md",
     "docs/*.md",
     "demos/README.md",
     "demos/*/README.md",
@@ -35,14 +36,14 @@ html_use_index = False
 CONTENTS = {
     "Start": [
         "docs/tutorial",
-        "docs/tutorial-python",
+        "docs/python",
         "docs/concepts",
         "demos/README",
         "docs/troubleshooting",
     ],
     "Sparse coding": [f"docs/{name}" for name in ("inputs", "datasets", "learning", "encoding", "until")],
-    "Neurons, oscillators, rates": ["docs/equations", "docs/spikes"],
-    "Experiments": [f"docs/{name}" for name in ("experiments", "simulator", "python", "plots", "gallery")],
+    "Neurons, oscillators, rates": ["docs/equations", "docs/spikes", "docs/whole-brain"],
+    "Experiments": [f"docs/{name}" for name in ("experiments", "simulator", "plots", "gallery")],
     "Moving from": [
         "docs/coming-from-petavision",
         "docs/petavision-classes",
@@ -60,6 +61,8 @@ CONTENTS = {
         "tests/petavision/README",
         "tests/petavision/golden/README",
         "CHANGELOG",
+        ".github/SUPPORT",
+        ".github/SECURITY",
     ],
 }
 """The pages in order, below captions; the demos are listed by themselves."""

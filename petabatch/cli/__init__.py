@@ -8,7 +8,7 @@ from typing import NoReturn
 from petabatch.cli.app import app
 from petabatch.parallel.failure import reporting
 
-# Help lists verbs in the order in which they are imported.
+# Help lists verbs, in groups (`rich_help_panel`), in the order in which they are imported.
 # isort: off
 from petabatch.cli import runs, networks, results, exchange, kernels  # noqa: F401
 # isort: on

@@ -14,7 +14,7 @@ from petabatch.errors import ArgumentError
 from petabatch.importing import importing
 
 
-@app.command("import")
+@app.command("import", rich_help_panel="PetaVision")
 def import_(
     source: Annotated[
         Path,
@@ -90,7 +90,7 @@ def import_(
         raise typer.Exit(max(codes))
 
 
-@app.command()
+@app.command(rich_help_panel="PetaVision")
 def export(
     folder: Folder, output: Annotated[Path, typer.Option("--output", "-o", help="Folder to write.")]
 ) -> None:

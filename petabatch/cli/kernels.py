@@ -11,7 +11,7 @@ from petabatch.cli.app import app, echo
 from petabatch.errors import MISSING, ArgumentError, did_you_mean
 
 
-@app.command()
+@app.command(rich_help_panel="Installation")
 def kernels(
     compile_all: Annotated[
         bool, typer.Option("--compile", help="Compile all kernels now, so that no run waits for them.")

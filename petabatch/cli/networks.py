@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from petabatch.spec.load import Loaded
 
 
-@app.command()
+@app.command(rich_help_panel="Look at a network")
 def check(
     file: File,
     overrides: Set = None,
@@ -83,7 +83,7 @@ def check(
         echo(note)
 
 
-@app.command()
+@app.command(rich_help_panel="Look at a network")
 def draw(
     file: File,
     output: Annotated[
@@ -103,7 +103,7 @@ def draw(
         drawing.draw(graph, output)
 
 
-@app.command()
+@app.command(rich_help_panel="Look at a network")
 def bench(
     file: Annotated[
         Path | None, typer.Argument(help="Params file (default: a built-in sparse-coding network).")
@@ -180,7 +180,7 @@ def bench(
         output.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
 
 
-@app.command()
+@app.command(rich_help_panel="Look at a network")
 def schema(
     as_markdown: Annotated[
         bool, typer.Option("--markdown", help="Print a reference of all keys in Markdown instead.")

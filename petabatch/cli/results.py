@@ -12,7 +12,7 @@ from petabatch.cli.options import Folder
 from petabatch.errors import ArgumentError
 
 
-@app.command()
+@app.command(rich_help_panel="Look at a run")
 def info(
     run: Annotated[Path | None, typer.Argument(help="Run directory, run.h5, or file made by merge.")] = None,
     watch: Annotated[
@@ -31,7 +31,9 @@ def info(
 
 
 @app.command(
-    context_settings={"ignore_unknown_options": True, "allow_extra_args": True}, add_help_option=False
+    context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
+    add_help_option=False,
+    rich_help_panel="Look at a run",
 )
 def plot(context: typer.Context) -> None:
     """Draw the results of a run; `plot --list DIR` tells what can be drawn of it."""
@@ -40,7 +42,7 @@ def plot(context: typer.Context) -> None:
     draw_plot(context.args)
 
 
-@app.command()
+@app.command(rich_help_panel="Look at a run")
 def report(
     folder: Folder,
     output: Annotated[Path, typer.Option("--output", "-o", help="HTML file to write.")] = Path("report.html"),
@@ -54,7 +56,7 @@ def report(
     echo(f"{output}: {output.stat().st_size:,} bytes")
 
 
-@app.command()
+@app.command(rich_help_panel="Files of a run")
 def merge(
     folder: Folder, output: Annotated[Path, typer.Option("--output", "-o", help="HDF5 file to write.")]
 ) -> None:
@@ -64,7 +66,7 @@ def merge(
     merge_run(folder, output)
 
 
-@app.command()
+@app.command(rich_help_panel="Files of a run")
 def verify(
     folder: Folder,
     repair: Annotated[
@@ -92,7 +94,7 @@ def verify(
         raise typer.Exit(1)
 
 
-@app.command()
+@app.command(rich_help_panel="Files of a run")
 def prune(folder: Folder) -> None:
     """Remove the checkpoints of a run that is done, often most of its size; no run can start from it then."""
     from petabatch.storage.prune import prune as prune_run

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from petabatch.results import Results
 
 
-@app.command()
+@app.command(rich_help_panel="Run")
 def run(
     file: File,
     out: Annotated[
@@ -69,7 +69,7 @@ def run(
     _refuse_failed(out, results.failed, _kind(results))
 
 
-@app.command()
+@app.command(rich_help_panel="Run")
 def resume(
     folder: Folder,
     device: Device = None,
@@ -110,7 +110,7 @@ def resume(
     _refuse_failed(folder, results.failed, _kind(results))
 
 
-@app.command()
+@app.command(rich_help_panel="Run")
 def join(folder: Folder) -> None:
     """Join the points that the jobs of a sweep (run --chunk) have finished into its run.h5."""
     with importing():
@@ -148,7 +148,7 @@ def _refuse_failed(folder: Path, failed: int, what: str) -> None:
         )
 
 
-@app.command()
+@app.command(rich_help_panel="Run")
 def encode(
     dictionary: Annotated[
         Path,

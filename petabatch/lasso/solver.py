@@ -51,6 +51,26 @@ class Lasso:
     minimum itself, up to rounding; where rounding or linearly dependent atoms lead it astray, coordinate
     descent goes on until the relative duality gap is at most `gap`. The code of an item depends, bit for
     bit, on no other item, on no number of threads and on no place.
+
+    Parameters
+    ----------
+    dictionary
+        Atoms in rows, float32 or float64 `[atoms, pixels]`; items have the same type.
+    penalty
+        Weight of the sum of absolute coefficients, above 0.
+    signed
+        Whether coefficients may be negative.
+    gap
+        Largest relative duality gap.
+    steps
+        Largest number of steps of the path, and of sweeps of coordinate descent.
+    weights
+        Numbers `[pixels]`, not negative: each squared residual counts so often.
+
+    Raises
+    ------
+    ArgumentError
+        Shapes or types are others, or products of atoms are not finite.
     """
 
     def __init__(
@@ -63,12 +83,6 @@ class Lasso:
         steps: int = 1000,
         weights: Array | None = None,
     ) -> None:
-        """Prepare for items of the type of the dictionary, float32 or float64 `[atoms, pixels]`.
-
-        With `weights` `[pixels]`, not negative, each squared residual counts so often. `gap` is the largest
-        relative duality gap, `steps` the largest number of steps of the path, and of sweeps of coordinate
-        descent. Raises ArgumentError for other shapes and types, and if products of atoms are not finite.
-        """
         if dictionary.ndim != 2 or 0 in dictionary.shape or dictionary.dtype not in _TINY:
             found = Described(f"{dictionary.dtype} {list(dictionary.shape)}")
             raise ArgumentError("dictionary", "these are not atoms", found, _EXPECTED)

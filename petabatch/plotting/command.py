@@ -116,4 +116,4 @@ def _summary(kind: str) -> str:
 
 def _description(kind: str) -> str:
     """Return what a kind shows."""
-    return inspect.cleandoc(draw_function(kind).__doc__ or "").removeprefix("Return ")
+    return inspect.cleandoc(inspect.unwrap(draw_function(kind)).__doc__ or "").removeprefix("Return ")

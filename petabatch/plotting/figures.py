@@ -15,7 +15,7 @@ import numpy as np
 
 from petabatch.arguments import check_types, positive, whole_number
 from petabatch.errors import InputError, ResourceError, install
-from petabatch.plotting.options import check_options
+from petabatch.plotting.options import check_options, documented
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -106,6 +106,8 @@ def styled(draw: Callable[P, T]) -> Callable[P, T]:
         with (page if isinstance(page, Page) else Page()).context():
             return draw(*args, **kwargs)
 
+    if "run" in signature(draw).parameters:  # else a method
+        drawn.__doc__ = documented(draw)
     return drawn
 
 

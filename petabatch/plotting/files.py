@@ -27,8 +27,23 @@ class Film(Protocol):
 def finish(figure: Any, output: str | os.PathLike[str] | None = None, page: Page | None = None) -> None:
     """Write the figure in the format of the suffix (.png, .svg, .pdf, ...), or show it on screen.
 
-    A .csv file has the numbers that are drawn. Raises InputError for an unknown suffix or a file that cannot
-    be written, ResourceError without a display.
+    Parameters
+    ----------
+    figure
+        A figure of matplotlib, or a `Movie`.
+    output
+        The file to write; a .csv file has the numbers that are drawn. By default the figure is shown.
+    page
+        Its `dpi` is the resolution of the file.
+
+    Raises
+    ------
+    ArgumentError
+        The first argument is no figure.
+    InputError
+        The suffix is unknown, or the file cannot be written.
+    ResourceError
+        There is no display.
     """
     if not hasattr(figure, "savefig") and not isinstance(figure, Film):
         raise ArgumentError("figure", "this is not a figure", figure, "a figure of matplotlib, or a Movie")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import inspect
+import textwrap
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -64,6 +65,25 @@ def option_names(draw: Callable[..., Any]) -> list[str]:
 def described(draw: Callable[..., Any]) -> dict[str, str]:
     """Return what the command line says of each option."""
     return {name: _help(option, default) for name, (_, option, default) in _options(draw).items()}
+
+
+def documented(draw: Callable[..., Any]) -> str:
+    """Return the docstring of a plot with the sections of numpy's, made of what is said of its options."""
+    said = {"run": "An open run, or a result in memory.", "others": "More of them, to compare it with."}
+    said |= described(draw)
+    said["figure"] = "A figure or subfigure of matplotlib to draw into, or a `Page`; by default a new figure."
+    lines = [inspect.cleandoc(draw.__doc__ or ""), "", "Parameters", "----------"]
+    for name in inspect.signature(draw).parameters:
+        text = said[name][:1].upper() + said[name][1:]
+        lines += [
+            name,
+            *textwrap.wrap(text.rstrip(".") + ".", 96, initial_indent="    ", subsequent_indent="    "),
+        ]
+    returned = "The film." if draw.__annotations__["return"] == "Movie" else "The figure of matplotlib."
+    lines += ["", "Returns", "-------", returned.split()[1].rstrip("."), f"    {returned}"]
+    lines += ["", "Raises", "------", "InputError", "    The run has not recorded what is drawn."]
+    lines += ["ArgumentError", "    An option cannot be what was given."]
+    return "\n".join(lines)
 
 
 def check_options(draw: Callable[..., Any], given: Mapping[str, Any]) -> None:

@@ -137,7 +137,23 @@ def percent(fraction: float) -> str:
 
 
 def psnr(image: Any, reconstruction: Any) -> float:
-    """Return the peak signal-to-noise ratio in dB; the peak is the image's largest minus smallest value."""
+    """Return the peak signal-to-noise ratio in dB; the peak is the image's largest minus smallest value.
+
+    Parameters
+    ----------
+    image, reconstruction
+        Two arrays of one shape.
+
+    Returns
+    -------
+    float
+        Infinity where they are equal, minus infinity where the image alone is constant.
+
+    Raises
+    ------
+    ArgumentError
+        The shapes differ, or the arrays are empty.
+    """
     image, reconstruction = as_numpy("image", image), as_numpy("reconstruction", reconstruction)
     if image.shape != reconstruction.shape or not image.size:
         expected = f"{list(image.shape)}, the shape of the image"

@@ -94,7 +94,23 @@ def _width(axes: Any) -> float:
 
 
 def described(figure: Any) -> str:
-    """Return what a figure shows in words, from its titles and labels: an alternative text."""
+    """Return what a figure shows in words, from its titles and labels: an alternative text.
+
+    Parameters
+    ----------
+    figure
+        A figure of matplotlib.
+
+    Returns
+    -------
+    str
+        Sentences.
+
+    Raises
+    ------
+    ArgumentError
+        This is no figure.
+    """
     if not hasattr(figure, "get_suptitle"):
         raise ArgumentError("figure", "this is not a figure", figure, "a figure of matplotlib")
     parts = [figure.get_suptitle()]

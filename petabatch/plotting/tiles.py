@@ -34,7 +34,15 @@ def show(axes: Any, image: np.ndarray) -> None:
 
 
 def bare(axes: Any, **labels: Any) -> None:
-    """Frame an image in the style of the plots, without ticks; `labels` are those of `Axes.set`."""
+    """Frame an image in the style of the plots, without ticks.
+
+    Parameters
+    ----------
+    axes
+        Axes of matplotlib.
+    labels
+        Labels, as those of `Axes.set`.
+    """
     axes.set(xticks=[], yticks=[], **labels)
     for side in axes.spines.values():
         side.set(visible=True, color=FRAME)

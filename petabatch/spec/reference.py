@@ -73,19 +73,19 @@ A *schedule* is `"step"`, `"50 steps"`, `"display"`, `"10 displays"`, `"never"`,
 
 def markdown() -> str:
     """Return the reference of all tables and all built-in types."""
-    lines: list[str] = []
+    bases = sorted(Part.__subclasses__(), key=lambda base: _KINDS.index(base.kind))
+    lines = list(_contents(bases))
     for title, model in _TABLES:
         lines += [f"## `{title}`", "", _about(model), "", *_fields(model), ""]
     inner: dict[type[BaseModel], dict[str, None]] = {}
-    for base in sorted(Part.__subclasses__(), key=lambda base: _KINDS.index(base.kind)):
+    for base in bases:
         lines += [f"## Types of {base.kind}", "", _about(base), ""]
         if set(base.model_fields) - {"type"}:
             lines += [f"Keys of every {base.kind}:", "", *_fields(base), ""]
-        for name, part in base.choices().items():
-            if part.__module__.split(".")[:2] in _BUILT_IN:
-                lines += [f"### {base.kind} `{name}`", "", _about(part), "", *_fields(part, base), ""]
-                for key, model in _tables_in(part):
-                    inner.setdefault(model, {})[key] = None
+        for name, part in _built_in(base).items():
+            lines += [f"### {base.kind} `{name}`", "", _about(part), "", *_fields(part, base), ""]
+            for key, model in _tables_in(part):
+                inner.setdefault(model, {})[key] = None
     lines += ["## Tables inside types", ""]
     for model, keys in inner.items():
         lines += [
@@ -98,6 +98,35 @@ def markdown() -> str:
         ]
     text = "\n".join(line.rstrip() for line in [_PREAMBLE, *lines]).rstrip() + "\n"
     return re.sub(r"\n{3,}", "\n\n", text)
+
+
+def _contents(bases: list[type[Part]]) -> Iterator[str]:
+    """Yield the list of all tables and types, each with a link to its section and one line."""
+    tables = (_link(f"`{title}`") for title, _ in _TABLES if title.startswith("["))
+    yield from ("", "## Contents", "", f"Tables: {', '.join(tables)}.", "")
+    for base in bases:
+        yield from (f"[Types of {base.kind}](#{_anchor(f'Types of {base.kind}')}):", "")
+        for name, part in _built_in(base).items():
+            about = _about(part).partition("\n\n")[0].replace("\n", " ")
+            yield f"- {_link(f'`{name}`', f'{base.kind} {name}')}: {about}"
+        yield ""
+
+
+def _built_in(base: type[Part]) -> dict[str, type[Part]]:
+    """Return the built-in types of a kind by name."""
+    return {
+        name: part for name, part in base.choices().items() if part.__module__.split(".")[:2] in _BUILT_IN
+    }
+
+
+def _link(text: str, heading: str = "") -> str:
+    """Return a link to a section of the page; the heading is the text by default."""
+    return f"[{text}](#{_anchor(heading or text)})"
+
+
+def _anchor(heading: str) -> str:
+    """Return the anchor that GitHub and the site give a heading."""
+    return re.sub(r"[^\w -]", "", heading).strip().lower().replace(" ", "-")
 
 
 def _tables_in(model: type[BaseModel]) -> Iterator[tuple[str, type[BaseModel]]]:

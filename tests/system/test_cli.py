@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from petabatch import simulation
+from petabatch import cli, simulation
 from petabatch.errors import InputError, RunDirectoryError
 from petabatch.report import draw as drawing
 from petabatch.report.information import describe
@@ -143,6 +143,13 @@ def test_help_of_all_verbs_is_alike_and_names_no_type_of_flags(petabatch: Comman
         assert f" petabatch {verb} [OPTIONS]" in shown
         assert "<bool>" not in shown
     assert "Invalid value for --watch: needs a run" in petabatch("info", "--watch").stderr
+
+
+def test_help_lists_every_verb_in_a_group(petabatch: Command) -> None:
+    assert all(isinstance(verb.rich_help_panel, str) for verb in cli.app.registered_commands)
+    shown = petabatch("--help").stdout
+    assert "─ Look at a run ─" in shown
+    assert "─ Commands ─" not in shown
 
 
 def test_check_draw_and_schema_print(small: Path, petabatch: Command) -> None:

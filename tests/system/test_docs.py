@@ -131,6 +131,16 @@ def test_the_citation_has_this_version() -> None:
     assert f"\nversion: {__version__}\n" in (REPOSITORY / "CITATION.cff").read_text()
 
 
+def test_the_conda_recipe_has_this_version_and_the_dependencies() -> None:
+    text = (REPOSITORY / ".ci" / "conda" / "recipe.yaml").read_text()
+    with (REPOSITORY / "pyproject.toml").open("rb") as file:
+        project = tomllib.load(file)["project"]
+    listed = re.findall(r"    - (\S+) (>=\S+)", text.partition("  run:")[2].partition("tests:")[0])
+    assert f"\n  version: {__version__}\n" in text
+    assert f'python_min: "{project["requires-python"].removeprefix(">=")}"' in text
+    assert {f"{name}{least}" for name, least in listed if name != "python"} == set(project["dependencies"])
+
+
 def test_messages_in_troubleshooting_are_those_of_the_code() -> None:
     rows = (REPOSITORY / "docs" / "troubleshooting.md").read_text().split("## By message")[1].splitlines()
     messages = [text for row in rows[4:] for text in re.findall(r"`([^`]+)`", row.split(" | ")[0])]

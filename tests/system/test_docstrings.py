@@ -13,6 +13,8 @@ import pytest
 
 import petabatch
 from petabatch import in_memory, plotting
+from petabatch.lasso import Lasso
+from petabatch.sklearn import DictionaryLearner, SparseCoder
 from support.commands import SMALL, alone
 
 EXPORTED: dict[str, Any] = {
@@ -39,6 +41,34 @@ def test_docstrings_have_the_sections_of_numpy_and_every_argument(name: str) -> 
     documented = [word for line in re.findall(r"^\S.*", listed, re.M) for word in line.split(", ")]
     called = one.__init__ if inspect.isclass(one) else one
     assert documented == [key for key in inspect.signature(called).parameters if key != "self"]
+
+
+DOCUMENTED: dict[str, Any] = {
+    **{
+        f"plotting.{name}": value
+        for name, value in vars(plotting).items()
+        if inspect.isfunction(value) and not name.startswith("_")
+    },
+    "Lasso": Lasso,
+    "SparseCoder": SparseCoder,
+    "DictionaryLearner": DictionaryLearner,
+}
+"""What else is public."""
+
+
+@pytest.mark.parametrize("name", DOCUMENTED)
+def test_docstrings_of_what_else_is_public_name_every_argument(name: str) -> None:
+    one = DOCUMENTED[name]
+    sections = re.split(r"^(\w+)\n-+\n", inspect.cleandoc(one.__doc__), flags=re.M)
+    texts = dict(zip(sections[1::2], sections[2::2], strict=True))
+    documented = [
+        word
+        for line in re.findall(r"^\S.*", texts["Parameters"], re.M)
+        for word in line.split(" :")[0].split(", ")
+    ]
+    assert documented == list(inspect.signature(one).parameters)
+    if not inspect.isclass(one):
+        assert ("Returns" in texts) == (inspect.signature(one).return_annotation not in ("None", None))
 
 
 @pytest.fixture(scope="module")
