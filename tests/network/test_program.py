@@ -98,6 +98,9 @@ class Wire(Identity):
     def operation(self) -> Operation:
         return "other"
 
+    def deliver(self, kernels: Any, wiring: Any, activity: Any, border: Any, patches: Any) -> Any:
+        return activity
+
 
 def test_what_has_no_operation_is_interpreted_and_named() -> None:
     shape = (12, 16, 3)
