@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Literal
 
-from petabatch.kernels.array import ArrayKernels
 from petabatch.spec.model import Count
 from petabatch.spec.parts import Connection, Layer, Operation, Wiring
-from petabatch.variable import Array, Border
 
 
 class Background(Connection):
@@ -42,11 +40,3 @@ class Background(Connection):
             )
             return None
         return Wiring()
-
-    def deliver(
-        self, kernels: ArrayKernels, wiring: Wiring, activity: Array, border: Border, patches: Array | None
-    ) -> Array:
-        """Return the features behind that of the background."""
-        xp = kernels.xp
-        background = (activity == 0).all(axis=3, keepdims=True).astype(activity.dtype)
-        return xp.repeat(xp.concatenate([background, activity], axis=3), self.copies, axis=3)

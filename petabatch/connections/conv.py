@@ -7,12 +7,11 @@ from typing import Annotated, Literal
 
 from petabatch import weight_mode
 from petabatch.geometry import GeometryError, Link, make_link, weight_shape
-from petabatch.kernels.array import ArrayKernels
 from petabatch.learning.revive import Revive
 from petabatch.spec.model import Count, NonNegative, OneOf
 from petabatch.spec.parts import Connection, Layer, Operation, PatchOwner, Wiring
 from petabatch.spec.weights import Initial, Learning, Normalize
-from petabatch.variable import Array, Border, Variable
+from petabatch.variable import Variable
 from petabatch.weight_mode import WeightMode, over_positions
 
 
@@ -111,19 +110,3 @@ class Conv(Connection):
                 report(key, "these weights do not learn", expected="a learning rule, `learn`")
         owner = next(name for name, connection in connections.items() if connection is self)
         return Wiring(link, owner)
-
-    def deliver(
-        self, kernels: ArrayKernels, wiring: Wiring, activity: Array, border: Border, patches: Array | None
-    ) -> Array:
-        """Scatter or gather the patches."""
-        return carry(kernels, wiring, activity, border, patches)
-
-
-def carry(
-    kernels: ArrayKernels, wiring: Wiring, activity: Array, border: Border, patches: Array | None
-) -> Array:
-    """Return the input that the patches of `wiring.link` deliver, `[lanes, ny, nx, nf]`."""
-    link = wiring.link
-    assert link is not None
-    operator = kernels.synthesize if link.scatter else kernels.project
-    return operator(activity, patches, link.patches, border)

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Literal
 
-from petabatch.kernels.array import ArrayKernels
 from petabatch.spec.parts import Connection, Layer, Operation, Wiring
-from petabatch.variable import Array, Border
 
 
 class Identity(Connection):
@@ -37,9 +35,3 @@ class Identity(Connection):
             )
             return None
         return Wiring()
-
-    def deliver(
-        self, kernels: ArrayKernels, wiring: Wiring, activity: Array, border: Border, patches: Array | None
-    ) -> Array:
-        """Return the activity unchanged."""
-        return activity

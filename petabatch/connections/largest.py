@@ -45,7 +45,5 @@ class Largest(Connection):
     def deliver(
         self, kernels: ArrayKernels, wiring: Wiring, activity: Array, border: Border, patches: Array | None
     ) -> Array:
-        """Return the maximum over the features, or its place among them."""
-        if self.number:
-            return activity.argmax(axis=3)[..., None].astype(activity.dtype)
-        return activity.max(axis=3, keepdims=True)
+        """Return the place of the maximum among the features."""
+        return activity.argmax(axis=3)[..., None].astype(activity.dtype)

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Literal
 
-from petabatch.geometry import GeometryError, Patches, make_link, ratio
-from petabatch.kernels.array import ArrayKernels
+from petabatch.geometry import GeometryError, make_link, ratio
 from petabatch.spec.model import Count
 from petabatch.spec.parts import Connection, Layer, Operation, Wiring
-from petabatch.variable import Array, Border
 
 
 class Pool(Connection):
@@ -59,42 +57,3 @@ class Pool(Connection):
         except GeometryError as error:
             report("window" if "patch" in str(error) else "", str(error), found=found)
             return None
-
-    def deliver(
-        self, kernels: ArrayKernels, wiring: Wiring, activity: Array, border: Border, patches: Array | None
-    ) -> Array:
-        """Pool or unpool."""
-        link = wiring.link
-        assert link is not None
-        # With border zero there are no units beyond the edge; in a maximum, a 0 would be different.
-        no_units = isinstance(border, str) and border == "zero"
-        outside: Border = float("-inf") if self.method == "max" and no_units else border
-        out = (self._unpooled if link.scatter else self._pooled)(kernels, activity, link.patches, outside)
-        if self.method == "average":
-            p = link.patches
-            window = p.y.size * p.x.size
-            out = out / (window / (p.y.stride * p.x.stride) if link.scatter else window)
-        return out
-
-    def _pooled(self, kernels: ArrayKernels, fine: Array, p: Patches, border: Border) -> Array:
-        windows = kernels.windows(fine, p, border)
-        windows = windows.reshape(len(fine), p.y.units, p.x.units, -1, p.channels)
-        return windows.max(axis=3) if self.method == "max" else windows.sum(axis=3)
-
-    def _unpooled(self, kernels: ArrayKernels, coarse: Array, p: Patches, border: Border) -> Array:
-        xp = kernels.xp
-        units = kernels.coarse(coarse, p, border).reshape(len(coarse), p.y.units, p.x.units, p.features)
-        rows = max(p.y.padded, p.y.offset + p.y.size + p.y.stride * p.y.units)
-        cols = max(p.x.padded, p.x.offset + p.x.size + p.x.stride * p.x.units)
-        empty = -xp.inf if self.method == "max" else 0.0
-        out = xp.full((len(coarse), rows, cols, p.features), empty, coarse.dtype)
-        for y in range(p.y.offset, p.y.offset + p.y.size):
-            for x in range(p.x.offset, p.x.offset + p.x.size):
-                target = out[
-                    :,
-                    y : y + p.y.stride * p.y.units : p.y.stride,
-                    x : x + p.x.stride * p.x.units : p.x.stride,
-                ]
-                target[...] = xp.maximum(target, units) if self.method == "max" else target + units
-        out = out[:, p.y.before : p.y.before + p.y.fine, p.x.before : p.x.before + p.x.fine]
-        return xp.where(out == -xp.inf, 0, out) if self.method == "max" else out

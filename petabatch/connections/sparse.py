@@ -13,13 +13,11 @@ from petabatch.clock import Clock
 from petabatch.connections.coordinates import Coordinates, Matrix, given_coordinates, read_coordinates
 from petabatch.connections.wirings import MOST_PAIRS, Profile, Rule, distances, farthest, in_order
 from petabatch.errors import InputError
-from petabatch.kernels.array import ArrayKernels
 from petabatch.spec.model import Count, Flag, Fraction, NonNegative, OneOf, Part, Positive
 from petabatch.spec.parts import Connection, Layer, Operation, WeightOwner, Wiring
 from petabatch.spec.paths import FilePath
 from petabatch.spec.synapses import LONGEST, Drawn, Ends, Synapses
 from petabatch.spec.weights import Initial
-from petabatch.variable import Array, Border
 from petabatch.weight_mode import WeightMode, for_each_slice, over_positions, over_slices
 
 _BLOCK = 1 << 20
@@ -344,15 +342,6 @@ class Sparse(Connection):
         if self.path is not None:
             return read_coordinates(self.path, ends.pre, ends.post_units)
         return None if self.matrix is None else given_coordinates(self.matrix, ends.pre, ends.post_units)
-
-    def deliver(
-        self, kernels: ArrayKernels, wiring: Wiring, activity: Array, border: Border, patches: Array | None
-    ) -> Array:
-        """Sum over the synapses."""
-        assert wiring.synapses is not None
-        assert patches is not None
-        positions, pre, shape, _ = wiring.synapses
-        return kernels.scatter(activity, patches, positions, pre, shape)
 
 
 def _steps(time: float, dt: float) -> int:

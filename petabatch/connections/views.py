@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Literal
 
-from petabatch.connections.conv import carry
 from petabatch.geometry import GeometryError
-from petabatch.kernels.array import ArrayKernels
 from petabatch.spec.parts import Connection, Layer, Operation, Wiring
-from petabatch.variable import Array, Border
 
 
 class _View(Connection):
@@ -58,11 +55,6 @@ class _View(Connection):
             )
             return None
         return Wiring(link, self.of)
-
-    def deliver(
-        self, kernels: ArrayKernels, wiring: Wiring, activity: Array, border: Border, patches: Array | None
-    ) -> Array:
-        return carry(kernels, wiring, activity, border, patches)
 
 
 class Clone(_View):

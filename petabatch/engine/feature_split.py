@@ -6,16 +6,13 @@ or summed as `network/shares.py` says; sums are in the order of ranks, so that t
 
 from __future__ import annotations
 
-import numpy as np
-
 from petabatch.engine.split import Split, portion, weights_of_part
 from petabatch.network.build import part_of_features
 from petabatch.network.plan import Plan
 from petabatch.network.shares import Part, side, split_layers
 from petabatch.parallel.comm import Comm
 from petabatch.spec.network import Network, Parallel
-from petabatch.spec.parts import Connection, Reading
-from petabatch.variable import Array, host, module_of
+from petabatch.spec.parts import Connection
 
 FEATURES = 2
 """The axis of the features of a layer."""
@@ -33,30 +30,6 @@ class FeatureSplit(Split):
     def of(self, plan: Plan) -> FeatureSplit:
         """Return the same part of another network."""
         return FeatureSplit(plan, self.group)
-
-    def fitted(self, activity: Array, shape: tuple[int, int, int], tag: int) -> Array:
-        """Return as many features of an activity, `[lanes, ny, nx, nf]`: those of all ranks, or of this one.
-
-        Gathering them is collective for each `tag`.
-        """
-        return self.fitted_along(FEATURES, activity, shape[2], tag)
-
-    def through(self, read: Reading, connection: str, activity: Array, tag: int) -> Array:
-        """Return what a connection delivers of all of a layer; collective for each `tag`."""
-        graph = self.plan.graph
-        share, layers = graph.shares.get(connection), self.whole_plan.graph.network.layers
-        if share is None:
-            return read.through(connection, activity)
-        via = graph.network.connections[connection]
-        if share.takes == "own":
-            features = graph.part.size(layers[via.pre].shape[2])
-            activity = self.fitted_along(FEATURES, activity, features, tag)
-        delivered = read.through(connection, activity)
-        if share.gives == "sum":
-            total = np.empty(delivered.shape, delivered.dtype)
-            self.group.add_parts(np.ascontiguousarray(host(delivered)), total, tag)
-            return module_of(delivered).asarray(total)
-        return self.fitted_along(FEATURES, delivered, layers[via.post].shape[2], tag)
 
 
 def _part(network: Network, split: frozenset[str], group: Comm) -> Network:

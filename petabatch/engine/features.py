@@ -9,7 +9,6 @@ from typing import Protocol
 import numpy as np
 
 from petabatch.engine.recorder import Record
-from petabatch.geometry import Patches
 from petabatch.network.plan import Plan
 from petabatch.parallel.comm import Comm, Serial
 from petabatch.spec.compiled import Term
@@ -40,29 +39,11 @@ class Features(Protocol):
     def of(self, plan: Plan) -> Features:
         """Return the same of the slices of another network, which has as many parts."""
 
-    def fitted(self, activity: Array, shape: tuple[int, int, int], tag: int) -> Array:
-        """Return an activity, `[lanes, ny, nx, nf]`, with the rows and features of all ranks, or of this one.
-
-        Gathering them is collective for each `tag`.
-        """
-
     def learners(self, comm: Comm) -> Comm:
         """Return the ranks over which what weights learn from is summed; `comm` have other slices."""
 
-    def surrounded(self, fine: Array, p: Patches, tag: int) -> tuple[Array, Patches]:
-        """Return a layer with all that patches reach of it, and their geometry on it; collective."""
-
-    def overlapping(self, p: Patches) -> Patches:
-        """Return the geometry of patches that are added up, with all rows that they reach."""
-
-    def own_rows(self, wide: Array, p: Patches, tag: int) -> Array:
-        """Return this rank's rows of what patches add up to, with what others have for them; collective."""
-
     def cuts_patches(self, connection: str) -> bool:
         """Return whether ranks have parts of the same patches of a connection, those onto their features."""
-
-    def add(self, part: Array) -> Array:
-        """Return the sum of the parts of all ranks of the group; collective."""
 
     def add_shares(self, share: np.ndarray, total: np.ndarray, tag: int) -> None:
         """Set `total` to the sum of what each rank of the group measures; collective for each `tag`."""
@@ -121,33 +102,13 @@ class AllFeatures:
         """Return all features of another network."""
         return AllFeatures(plan)
 
-    def fitted(self, activity: Array, shape: tuple[int, int, int], tag: int) -> Array:
-        """Return the activity, which is whole."""
-        return activity
-
     def learners(self, comm: Comm) -> Comm:
         """Return the ranks with other slices."""
         return comm
 
-    def surrounded(self, fine: Array, p: Patches, tag: int) -> tuple[Array, Patches]:
-        """Return the layer, which is whole."""
-        return fine, p
-
-    def overlapping(self, p: Patches) -> Patches:
-        """Return the geometry: all rows are here."""
-        return p
-
-    def own_rows(self, wide: Array, p: Patches, tag: int) -> Array:
-        """Return all rows."""
-        return wide
-
     def cuts_patches(self, connection: str) -> bool:
         """Return False: patches are whole."""
         return False
-
-    def add(self, part: Array) -> Array:
-        """Return the sum, which is whole."""
-        return part
 
     def add_shares(self, share: np.ndarray, total: np.ndarray, tag: int) -> None:
         """Copy what is measured of the whole."""

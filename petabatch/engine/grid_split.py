@@ -14,7 +14,6 @@ import numpy as np
 from petabatch.engine.feature_split import FeatureSplit
 from petabatch.engine.recorder import Record
 from petabatch.engine.row_split import RowSplit
-from petabatch.geometry import Patches
 from petabatch.network.plan import Plan
 from petabatch.parallel.comm import Comm
 from petabatch.parallel.grid import Grid
@@ -48,33 +47,13 @@ class GridSplit:
         rows = self._rows.of(plan)
         return GridSplit(rows, self._features.of(rows.plan), self.group)
 
-    def fitted(self, activity: Array, shape: tuple[int, int, int], tag: int) -> Array:
-        """Return an activity with the rows and features of all ranks, or of this one; collective."""
-        return self._features.fitted(self._rows.fitted(activity, shape, tag), shape, tag)
-
     def learners(self, comm: Comm) -> Comm:
         """Return the ranks with the same features, of all tiles and slices."""
         return self._rows.learners(comm)
 
-    def surrounded(self, fine: Array, p: Patches, tag: int) -> tuple[Array, Patches]:
-        """Return a layer with the rows of the next tiles that patches reach, and their geometry on it."""
-        return self._rows.surrounded(fine, p, tag)
-
-    def overlapping(self, p: Patches) -> Patches:
-        """Return the geometry of patches that are added up, with rows of the next tiles."""
-        return self._rows.overlapping(p)
-
-    def own_rows(self, wide: Array, p: Patches, tag: int) -> Array:
-        """Return this rank's rows of what patches add up to, with what others have for them."""
-        return self._rows.own_rows(wide, p, tag)
-
     def cuts_patches(self, connection: str) -> bool:
         """Return whether ranks have parts of the same patches of a connection."""
         return self._features.cuts_patches(connection)
-
-    def add(self, part: Array) -> Array:
-        """Return the sum over features; collective."""
-        return self._features.add(part)
 
     def add_shares(self, share: np.ndarray, total: np.ndarray, tag: int) -> None:
         """Set `total` to the sum over features and tiles; collective for each `tag`."""

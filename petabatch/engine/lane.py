@@ -7,6 +7,7 @@ from functools import partial
 
 from petabatch.engine.backend import Backend
 from petabatch.engine.control import TimeScaleControl
+from petabatch.engine.deliveries import Deliveries
 from petabatch.engine.early_stop import early_stop
 from petabatch.engine.failure import Failure
 from petabatch.engine.features import Features
@@ -15,8 +16,8 @@ from petabatch.engine.lane_images import LaneImages, image_margins
 from petabatch.engine.last_finite import LastFinite
 from petabatch.engine.learning import LaneLearning
 from petabatch.engine.observer import Observer
+from petabatch.engine.products import Products
 from petabatch.engine.recorder import Recorder
-from petabatch.engine.signals import Signals
 from petabatch.engine.state import owned, refresh_own
 from petabatch.engine.steppers import Binding, Rows, Stepper
 from petabatch.engine.stopwatch import Stopwatch
@@ -25,7 +26,7 @@ from petabatch.network.over_time import values_at
 from petabatch.network.plan import Plan
 from petabatch.spec.parts import StepContext
 
-_MADE = "signals", "observer", "images", "control", "learning"
+_MADE = "deliveries", "products", "observer", "images", "control", "learning"
 """What a lane makes of its plan when it is first asked for: of most lanes of a group it is not."""
 
 
@@ -69,29 +70,34 @@ class Lane:
         self.plan = plan
         for name in _MADE:
             self.__dict__.pop(name, None)
-        bound = Binding(plan, arrays, self.signals, ctx, backend, self.lanes, self.slices)
+        bound = Binding(plan, arrays, self.deliveries, ctx, backend, self.lanes, self.slices)
         peers = backend.peers(self.lanes)
         if peers is not None:
             peers.bound[self.lanes.start] = bound
         self.stepper = self._make_stepper(plan, bound)
 
     @lazy_property
-    def signals(self) -> Signals:
+    def deliveries(self) -> Deliveries:
         """Its connections."""
-        return Signals(
+        return Deliveries(
             self.plan.graph, self.kernels, self.arrays, self._margins, self.features, self.lanes.start
         )
+
+    @lazy_property
+    def products(self) -> Products:
+        """What its connections learn from."""
+        return Products(self.deliveries)
 
     @lazy_property
     def observer(self) -> Observer:
         """What looks at its slices alone; a group may look at several lanes in one call."""
         seen = self.recorder, self.lanes, self.backend, self.readers, self.slices
-        return Observer(self.plan, self.signals, (self.stepper,), *seen)
+        return Observer(self.plan, self.deliveries, (self.stepper,), *seen)
 
     @lazy_property
     def images(self) -> LaneImages:
         """The display of images."""
-        return LaneImages(self.plan, self.readers, self.signals.histories, self.slices, self.backend)
+        return LaneImages(self.plan, self.readers, self.deliveries.histories, self.slices, self.backend)
 
     @lazy_property
     def control(self) -> TimeScaleControl:
@@ -101,7 +107,7 @@ class Lane:
     @lazy_property
     def learning(self) -> LaneLearning:
         """Its plastic connections."""
-        return LaneLearning(self.plan, self.signals, self.stepper, self.ctx, self.slices)
+        return LaneLearning(self.plan, self.products, self.stepper, self.ctx, self.slices)
 
     def stop(self, failure: Failure) -> None:
         """Make no more steps; the state is the last finite one again."""
@@ -194,5 +200,5 @@ class Lane:
 
     def _rest(self, first: int, last: int) -> None:
         """Let steps first+1 .. last be like `first`."""
-        self.signals.rest(first, last)
+        self.deliveries.rest(first, last)
         self.stepper.rest(self.recorder, first, last)

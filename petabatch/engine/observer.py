@@ -7,9 +7,9 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 
 from petabatch.engine.backend import Backend
+from petabatch.engine.deliveries import Deliveries
 from petabatch.engine.images import ImageReader
 from petabatch.engine.recorder import Events, Recorder
-from petabatch.engine.signals import Signals
 from petabatch.engine.state import owned
 from petabatch.engine.steppers import Stepper
 from petabatch.network import evaluation
@@ -28,7 +28,7 @@ class Observer:
     def __init__(
         self,
         plan: Plan,
-        signals: Signals,
+        deliveries: Deliveries,
         steppers: Sequence[Stepper],
         recorder: Recorder,
         lanes: slice,
@@ -38,7 +38,7 @@ class Observer:
     ) -> None:
         """Look at slices with the values of `plan`; `steppers` are those that advance them."""
         self._readers, self._slices, self._steppers = readers, slices, steppers
-        self.plan, self.signals, self.stepper = plan, signals, steppers[0]
+        self.plan, self.deliveries, self.stepper = plan, deliveries, steppers[0]
         self.recorder, self.lanes, self._backend = recorder, lanes, backend
         watched = self.watched
         recordings = [
@@ -77,7 +77,7 @@ class Observer:
                 continue
             kind, name, quantity = recording.stream.path.split("/")
             row = self.recorder.row(index, step)[self.lanes]
-            mine = kind != "probes" or self.signals.features.writes  # the others add nothing to them
+            mine = kind != "probes" or self.deliveries.features.writes  # the others add nothing to them
             if kind == "inputs":
                 if name not in shown:
                     item = self.plan.inputs[name].shown(step, self.plan.graph.network.run.display)
@@ -91,7 +91,9 @@ class Observer:
                 row[...] = 0
             else:
                 layer = kind == "layers"
-                values = self.variable(name, quantity, step) if layer else self.signals.arrays[recording.key]
+                values = (
+                    self.variable(name, quantity, step) if layer else self.deliveries.arrays[recording.key]
+                )
                 self._backend.record(index, self._of_each(values), row, self.recorder.pending)
 
         for name in measured:
@@ -112,22 +114,22 @@ class Observer:
 
     def _own(self, probe: str) -> Mapping[str, Array]:
         """Return the arrays of a probe, `[lanes, ...]`."""
-        return owned(self.signals.arrays, f"probes/{probe}")
+        return owned(self.deliveries.arrays, f"probes/{probe}")
 
     def _of_each(self, values: Array) -> Array:
         """Return values `[slices, ...]`, of one that all slices have in common, too."""
         slices = self.lanes.stop - self.lanes.start
         if len(values) == slices:
             return values
-        return self.signals.kernels.xp.broadcast_to(values, (slices, *values.shape[1:]))
+        return self.deliveries.kernels.xp.broadcast_to(values, (slices, *values.shape[1:]))
 
     def measure(self, probe: str, step: int) -> Mapping[str, Array]:
         """Return what a probe measures at the end of `step`, each quantity `[lanes]`."""
-        measure, features = self.plan.whole_graph.network.probes[probe], self.signals.features
+        measure, features = self.plan.whole_graph.network.probes[probe], self.deliveries.features
         view = features.reading(_View(self, step, probe), self.lanes.start)
         key = f"probes.{probe}"
         with calling(measure, key, step):
-            found = measure.measure(view, self.signals.kernels.xp)
+            found = measure.measure(view, self.deliveries.kernels.xp)
             check_measured(measure, key, found, self.lanes.stop - self.lanes.start)
         return found
 
@@ -136,7 +138,7 @@ class Observer:
 
         It is the same on all ranks of a group.
         """
-        features, weights = self.signals.features, self.stepper.probes.energies.get(probe)
+        features, weights = self.deliveries.features, self.stepper.probes.energies.get(probe)
         if features.group.size == 1 or weights is None:
             return self.quantity(probe, self.plan.graph.network.probes[probe].followed, step)
         mine = np.atleast_1d(self.stepper.sums(step) @ np.array(weights))
@@ -155,7 +157,7 @@ class Observer:
 
         It is what one of them has measured: others may round it differently. Collective for each lane.
         """
-        measured, features = host(self.measure(probe, step)[name]), self.signals.features
+        measured, features = host(self.measure(probe, step)[name]), self.deliveries.features
         if features.group.size == 1:
             return measured
         mine = np.ascontiguousarray(measured) if features.writes else np.zeros_like(measured)
@@ -165,17 +167,17 @@ class Observer:
     def variable(self, layer: str, name: str, step: int) -> Array:
         """Return a variable of a layer; of the activity that of `step`."""
         if name == "A":
-            return self.signals.histories[layer].at(step)
+            return self.deliveries.histories[layer].at(step)
         for stepper in self._steppers:
             stepper.materialise()
-        return self.signals.arrays[f"layers/{layer}/{name}"]
+        return self.deliveries.arrays[f"layers/{layer}/{name}"]
 
 
 class _View:
     """What a probe sees of a lane at the end of a step: of each slice, also what all have in common."""
 
     def __init__(self, observer: Observer, step: int, probe: str) -> None:
-        self.through = observer.signals.through
+        self.through = observer.deliveries.through
         self.step, self.dt = step, observer.plan.graph.network.run.dt
         self._observer, self._probe = observer, probe
 

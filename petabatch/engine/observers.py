@@ -6,9 +6,9 @@ import math
 from collections.abc import Hashable, Iterator, Sequence
 from itertools import groupby, pairwise
 
+from petabatch.engine.deliveries import Deliveries
 from petabatch.engine.lane import Lane
 from petabatch.engine.observer import Observer
-from petabatch.engine.signals import Signals
 
 _UNITS = 1 << 20
 """Units of all slices of an observer at most: what probes make of them should stay in the cache."""
@@ -66,7 +66,7 @@ def _of(lanes: Sequence[Lane]) -> Observer:
         return first.observer
     whole, backend = slice(first.lanes.start, last.lanes.stop), first.backend
     arrays = backend.arrays.lane(whole)
-    signals = Signals(first.plan.graph, first.kernels, arrays, {}, first.features, whole.start)
+    deliveries = Deliveries(first.plan.graph, first.kernels, arrays, {}, first.features, whole.start)
     slices = [number for lane in lanes for number in lane.slices]
     steppers = [lane.stepper for lane in lanes]
-    return Observer(first.plan, signals, steppers, first.recorder, whole, backend, first.readers, slices)
+    return Observer(first.plan, deliveries, steppers, first.recorder, whole, backend, first.readers, slices)

@@ -7,23 +7,19 @@ needed as a whole. What weights learn from is summed exactly over the tiles of a
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from petabatch.engine.split import Split, portion, weights_of_part
-from petabatch.geometry import Axis, Patches
 from petabatch.network.build import tile_of_rows
 from petabatch.network.graph import Graph
 from petabatch.network.plan import Plan
 from petabatch.network.shares import Part
-from petabatch.network.tiles import with_overlap
 from petabatch.parallel.comm import Comm
 from petabatch.parallel.grid import Grid
-from petabatch.parallel.neighbours import added, surrounded
 from petabatch.spec.network import Network, Parallel
-from petabatch.spec.parts import Connection, Reading
+from petabatch.spec.parts import Connection
 from petabatch.variable import Array, host, module_of
 from petabatch.weight_mode import over_positions
 
@@ -48,54 +44,12 @@ class RowSplit(Split):
         """Return all ranks: each has a part of what a slice learns from."""
         return self._place.world
 
-    def fitted(self, activity: Array, shape: tuple[int, int, int], tag: int) -> Array:
-        """Return as many rows of an activity, `[lanes, ny, nx, nf]`: those of all tiles, or of this one.
-
-        Gathering them is collective for each `tag`.
-        """
-        return self.fitted_along(ROWS, activity, shape[0], tag)
-
-    def through(self, read: Reading, connection: str, activity: Array, tag: int) -> Array:
-        """Return what a connection delivers of all of a layer; collective for each `tag`."""
-        graph, layers = self.plan.graph, self.whole_plan.graph.network.layers
-        if graph.tiling.repeated(connection):
-            return read.through(connection, activity)
-        via, part = graph.network.connections[connection], graph.tiling.part
-        own = self.fitted_along(ROWS, activity, part.size(layers[via.pre].shape[0]), tag)
-        return self.fitted_along(ROWS, read.through(connection, own), layers[via.post].shape[0], tag)
-
     def add_tiles(self, part: Array, tag: int) -> None:
         """Set an array to its sum over tiles, in their order; collective for each `tag`."""
         mine = np.ascontiguousarray(host(part))
         total = np.empty_like(mine)
         self.group.add_parts(mine, total, tag)
         part[...] = module_of(part).asarray(total)
-
-    def surrounded(self, fine: Array, p: Patches, tag: int) -> tuple[Array, Patches]:
-        """Return a layer with the rows of the next tiles that patches reach, and their geometry on it.
-
-        Collective for each `tag`.
-        """
-        y, group = p.y, self.group
-        if not (y.before or y.after):
-            return fine, p
-        wide = module_of(fine).asarray(surrounded(group, host(fine), y.before, y.after, tag))
-        before = y.before if group.rank > 0 else 0  # beyond the edge of the image is no row of any tile
-        lead = before + y.lead
-        return wide, replace(p, y=Axis(y.coarse, wide.shape[1], y.stride, y.size, lead=lead))
-
-    def overlapping(self, p: Patches) -> Patches:
-        """Return the geometry of patches that are added up, with rows of the next tiles."""
-        return with_overlap(p, p.y.before, p.y.after)
-
-    def own_rows(self, wide: Array, p: Patches, tag: int) -> Array:
-        """Return this rank's rows of what patches add up to, with what others have for them.
-
-        Collective for each `tag`.
-        """
-        if not (p.y.before or p.y.after):
-            return wide
-        return module_of(wide).asarray(added(self.group, host(wide), p.y.before, p.y.after, tag))
 
 
 def _tile(whole: Graph, group: Comm) -> Network:

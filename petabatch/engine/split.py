@@ -7,55 +7,30 @@ parts are longer than that, they overlap.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from petabatch.engine.recorder import Record
-from petabatch.geometry import Patches
 from petabatch.network.graph import Graph
 from petabatch.network.method import of_part
 from petabatch.network.plan import Plan
 from petabatch.network.recordings import recordings_of
 from petabatch.parallel.comm import Comm, Serial
+from petabatch.parallel.cut import Cut, whole_of
 from petabatch.spec.compiled import Term
 from petabatch.spec.parts import Connection, Reading
 from petabatch.spec.weights import Initial
-from petabatch.variable import Array, host, module_of
+from petabatch.variable import Array
 
 PRE_FEATURE = 2
 """The axis of weights `[ky, kx, nf_pre, nyp, nxp, nf_post]` before those of a patch."""
 
 
-class Cut(NamedTuple):
-    """How an array is split over the ranks of a group."""
-
-    axis: int
-    step: int
-    """Places from where a part begins to where the next one does."""
-    length: int
-    """Of a part."""
-
-    def whole(self, ranks: int) -> int:
-        """Return the length of the whole."""
-        return (ranks - 1) * self.step + self.length
-
-    def part(self, array: np.ndarray, rank: int) -> np.ndarray:
-        """Return the part of a rank of an array with one more leading axis."""
-        own = slice(rank * self.step, rank * self.step + self.length)
-        return array[(slice(None),) * (self.axis + 1) + (own,)]
-
-    def join(self, parts: Sequence[np.ndarray]) -> np.ndarray:
-        """Return the whole array, joined from its parts."""
-        first = (slice(None),) * (self.axis + 1) + (slice(self.step),)
-        return np.concatenate([*(part[first] for part in parts[:-1]), parts[-1]], self.axis + 1)
-
-
-class Split(ABC):
+class Split:
     """The part of rank `group.rank` of the slices of a plan, among the ranks that have the same slices."""
 
     terms = 1
@@ -89,26 +64,10 @@ class Split(ABC):
         """Return the ranks over which what weights learn from is summed; `comm` have other slices."""
         return comm
 
-    def surrounded(self, fine: Array, p: Patches, tag: int) -> tuple[Array, Patches]:
-        """Return a layer with all that patches reach of it, and their geometry on it."""
-        return fine, p
-
-    def overlapping(self, p: Patches) -> Patches:
-        """Return the geometry of patches that are added up, with all rows that they reach."""
-        return p
-
-    def own_rows(self, wide: Array, p: Patches, tag: int) -> Array:
-        """Return this rank's rows of what patches add up to, with what others have for them."""
-        return wide
-
     def cuts_patches(self, connection: str) -> bool:
         """Return whether ranks have parts of the same patches of a connection, those onto their features."""
         cut = self._cuts[f"connections/{connection}/weights"]
         return cut is not None and cut.axis > PRE_FEATURE
-
-    def add(self, part: Array) -> Array:
-        """Return the sum of the parts of all ranks of the group; collective."""
-        return module_of(part).asarray(self.group.sum_in_order(np.ascontiguousarray(host(part))))
 
     def add_shares(self, share: np.ndarray, total: np.ndarray, tag: int) -> None:
         """Set `total` to the sum of what each rank has of a measurement; collective for each `tag`."""
@@ -133,24 +92,6 @@ class Split(ABC):
         """Return what a probe sees of whole layers; what it reads is collective for each `tag`."""
         return _WholeReading(self, read, tag)
 
-    @abstractmethod
-    def through(self, read: Reading, connection: str, activity: Array, tag: int) -> Array:
-        """Return what a connection delivers of all of a layer; collective for each `tag`."""
-
-    def fitted_along(self, axis: int, activity: Array, size: int, tag: int) -> Array:
-        """Return an activity with `size` entries along an axis of a layer, gathered from all ranks or cut.
-
-        Gathering them is collective for each `tag`.
-        """
-        there = activity.shape[axis + 1]
-        if size == there:
-            return activity
-        part = min(size, there)
-        cut = Cut(axis, part, part)
-        if size > there:
-            return self._whole_of(activity, cut, tag)
-        return module_of(activity).ascontiguousarray(cut.part(activity, self.group.rank))
-
     def layer(self, name: str, part: Array, tag: int) -> Array:
         """Return a whole layer, `[lanes, ny, nx, nf]`, from the parts of all ranks; collective.
 
@@ -159,7 +100,7 @@ class Split(ABC):
         cut = self._layer_cuts[name]
         if cut is None or cut.axis >= part.ndim - 1:
             return part
-        return self._whole_of(part, cut._replace(length=part.shape[cut.axis + 1]), tag)
+        return whole_of(self.group, part, cut._replace(length=part.shape[cut.axis + 1]), tag)
 
     def part_of_layer(self, name: str, whole: Array) -> Array:
         """Return this rank's part of a layer, `[lanes, ny, nx, nf]`, or of an image with a margin."""
@@ -177,28 +118,12 @@ class Split(ABC):
         found: dict[str, Array] = {}
         for name, array in arrays.items():
             cut = self._cuts[f"connections/{connection}/{name}"]
-            found[name] = array if cut is None else self._whole_of(array, cut, tag)
+            found[name] = array if cut is None else whole_of(self.group, array, cut, tag)
         yield found
         for name, array in arrays.items():
             cut = self._cuts[f"connections/{connection}/{name}"]
             if cut is not None:
                 array[...] = cut.part(found[name], self.group.rank)
-
-    def _whole_of(self, part: Array, cut: Cut, tag: int) -> Array:
-        """Return an array from the parts of all ranks; collective for each `tag`.
-
-        Each part is sent once to each other rank, and one at a time is kept beside the whole.
-        """
-        mine, group = np.ascontiguousarray(host(part)), self.group
-        shape = list(mine.shape)
-        shape[cut.axis + 1] = cut.whole(group.size)
-        whole, received = np.empty(shape, mine.dtype), np.zeros_like(mine)
-        cut.part(whole, group.rank)[...] = mine
-        for shift in range(1, group.size):
-            to, source = (group.rank + shift) % group.size, (group.rank - shift) % group.size
-            group.exchange({to: mine}, {source: received}, tag)
-            cut.part(whole, source)[...] = received
-        return module_of(part).asarray(whole)
 
     def part(self, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Return this rank's part of the arrays of a checkpoint, each with its leading axis."""
@@ -216,7 +141,7 @@ class Split(ABC):
         """Return the whole arrays, on all ranks of the group; collective."""
         cuts = {key: self._cuts[key] for key in arrays}
         return {
-            key: array if (cut := cuts[key]) is None else self._whole_of(array, cut, 0)
+            key: array if (cut := cuts[key]) is None else whole_of(self.group, array, cut, 0)
             for key, array in arrays.items()
         }
 
@@ -302,7 +227,7 @@ class _WholeReading:
         return self._split.layer(layer, self._read(layer, variable), self._tag)
 
     def through(self, connection: str, activity: Array) -> Array:
-        return self._split.through(self._read, connection, activity, self._tag)
+        return self._read.through(connection, activity)
 
 
 def _cut(whole: Sequence[int], part: Sequence[int], ranks: int) -> Cut | None:

@@ -13,13 +13,23 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from petabatch.geometry import Axis, Link, Patches, pre_perspective
 from petabatch.kernels.synapses import SortedSynapses
 from petabatch.variable import Array, Border
+
+
+class Padded(NamedTuple):
+    """A layer `[L, ny, nx, nf]` in the middle of its padding, which kernels make where they read it."""
+
+    layer: Array
+    rows: tuple[int, int]
+    """Before and after; of `columns`, too."""
+    columns: tuple[int, int]
+    border: Border
 
 
 @dataclass(frozen=True)
@@ -152,6 +162,32 @@ class ArrayKernels:
         padded = blocks.reshape(len(columns), tall * sy, wide * sx, p.channels)
         padded = self.extend(padded, (p.y.offset, 0), (p.x.offset, 0), "zero")
         return padded[:, p.y.before : p.y.before + p.y.fine, p.x.before : p.x.before + p.x.fine]
+
+    def pool(self, fine: Array, p: Patches, border: Border, largest: bool) -> Array:
+        """Return the sum over each unit's window, or the largest in it, `[L, ny, nx, nf]`."""
+        windows = self.windows(fine, p, border)
+        windows = windows.reshape(len(fine), p.y.units, p.x.units, -1, p.channels)
+        found: Array = windows.max(axis=3) if largest else windows.sum(axis=3)
+        return found
+
+    def spread(self, coarse: Array, p: Patches, border: Border, largest: bool) -> Array:
+        """Return the sum of the units whose windows cover a place, or the largest of them; 0 without any."""
+        xp = self.xp
+        units = self.coarse(coarse, p, border).reshape(len(coarse), p.y.units, p.x.units, p.features)
+        rows = max(p.y.padded, p.y.offset + p.y.size + p.y.stride * p.y.units)
+        cols = max(p.x.padded, p.x.offset + p.x.size + p.x.stride * p.x.units)
+        out = xp.full((len(coarse), rows, cols, p.features), -xp.inf if largest else 0.0, coarse.dtype)
+        for y in range(p.y.offset, p.y.offset + p.y.size):
+            for x in range(p.x.offset, p.x.offset + p.x.size):
+                target = out[
+                    :,
+                    y : y + p.y.stride * p.y.units : p.y.stride,
+                    x : x + p.x.stride * p.x.units : p.x.stride,
+                ]
+                target[...] = xp.maximum(target, units) if largest else target + units
+        out = out[:, p.y.before : p.y.before + p.y.fine, p.x.before : p.x.before + p.x.fine]
+        found: Array = xp.where(out == -xp.inf, 0, out) if largest else out
+        return found
 
     def dots(self, windows: Array, patches: Array) -> Array:
         """Return the scalar product of each window `[L, G, M, K]` and patch, `[L, G, M, nf]`."""

@@ -13,6 +13,7 @@ from petabatch.kernels.operations.patches import Carry, Pool, Project, Spread, S
 from petabatch.kernels.operations.synapses import Scatter
 from petabatch.kernels.operations.transport import Compare, Crop, Exchange, Extend, Join
 from petabatch.network.graph import Edge, Graph
+from petabatch.network.operations import Deliver
 from petabatch.network.shares import ALL
 from petabatch.network.tiles import with_overlap
 from petabatch.spec.compiled import NotSuitable
@@ -39,9 +40,12 @@ def active_units(layer: str) -> str:
 class Arrivals:
     """What arrives at the layers of a network in a step; what is padded for one edge serves others."""
 
-    def __init__(self, graph: Graph) -> None:
-        """Take the graph of a whole network, or that of a part of it."""
-        self.graph, self.layers = graph, graph.network.layers
+    def __init__(self, graph: Graph, on_arrays: bool = False) -> None:
+        """Take the graph of a whole network, or that of a part of it.
+
+        Of operations `on_arrays` there is one for every connection.
+        """
+        self.graph, self.layers, self._on_arrays = graph, graph.network.layers, on_arrays
         self._parts = {ROWS: graph.tiling.part, FEATURES: graph.part}
         self.scratch: dict[str, int] = {}
         """The size of each array that something arrives in, or is padded in."""
@@ -54,7 +58,7 @@ class Arrivals:
         when = ALWAYS if name in graph.delayed else when
         seen, shape = Source(f"layers/{c.pre}/{c.carries}", edge.lookback), self.layers[c.pre].shape
         rows, features = graph.tiling.shares.get(name, ALL), graph.shares.get(name, ALL)
-        if features.gathers and c.operation == "sparse":
+        if features.gathers and c.operation == "sparse" and not self._on_arrays:
             raise NotSuitable(f"connections.{name}: its active units are those of several ranks")
         before, after = list[Operation](), list[Operation]()
         here = f"scratch/{c.pre}.{c.carries}[-{edge.lookback}]"
@@ -64,7 +68,7 @@ class Arrivals:
                 one, shape = self._fitted(here, seen, shape, axis, share.gathers, when)
                 seen = self._once(one, before)
         made = graph.given(name)
-        arrival, operations = self._carried(edge, seen, (graph.taken(name), made), when)
+        arrival, operations = self.carried(edge, seen, graph.border(c.pre), when)
         part, out = replace(arrival, factor=1.0, buffer=0), f"scratch/{name}"
         if features.gives == "sum":
             out += " from all ranks"
@@ -77,6 +81,35 @@ class Arrivals:
                 one, made = self._fitted(out, part, made, axis, share.completes, when)
                 part = self._once(one, after)
         return replace(part, factor=edge.factor, buffer=edge.buffer), [*before, *operations, *after]
+
+    def whole(self, edge: Edge, given: Source, border: Border) -> tuple[Source, list[Operation], Shape]:
+        """Return what a connection makes of a whole layer, its operations, and its shape.
+
+        Of ranks that share the layers, each makes its part of it.
+        """
+        name, operations, seen = edge.name, list[Operation](), given
+        features = self.graph.shares.get(name, ALL)
+        cuts = (self.graph.tiling.shares.get(name, ALL), ROWS), (features, FEATURES)
+        size = list(self.layers[edge.connection.pre].shape)
+        for share, axis in cuts:
+            size[axis] *= self._parts[axis].parts if share.pre else 1
+        shape: Shape = (size[0], size[1], size[2])
+        for share, axis in cuts:
+            if share.takes == "own":
+                cut, shape = self._fitted(f"{given.key} {NAMES[axis][1]}", seen, shape, axis, False, ALWAYS)
+                operations.append(cut)
+                seen = Source(cut.out)
+        part, carry = self.carried(edge, seen, border, ALWAYS)
+        operations, made = operations + carry, self.graph.given(name)
+        if features.gives == "sum":
+            operations.append(Join(f"scratch/{name} {NAMES[FEATURES][0]}", part, math.prod(made)))
+            part = Source(operations[-1].out)
+        for share, axis in reversed(cuts):
+            if share.gives == "own":
+                join, made = self._fitted(f"scratch/all {name} {axis}", part, made, axis, True, ALWAYS)
+                operations.append(join)
+                part = Source(join.out)
+        return part, operations, made
 
     def fitted(self, out: str, seen: Source, shape: Shape, to: Shape, when: When) -> Iterator[Operation]:
         """Yield the operations that make `out`, of shape `to`, of a layer with other parts on this rank."""
@@ -121,12 +154,14 @@ class Arrivals:
         padded = link is not None and not link.scatter
         return axis == ROWS and padded and self.layers[pre].border == "image"
 
-    def _carried(
-        self, edge: Edge, seen: Source, shapes: tuple[Shape, Shape], when: When
-    ) -> tuple[Source, list[Operation]]:
-        """Return what a connection makes of what it sees; `shapes` are those of this and of what it makes."""
-        c, border, size = edge.connection, self.layers[edge.connection.pre].border, math.prod(shapes[1])
-        place, tiled = f"connections.{edge.name}", self.graph.tiling.by_tiles(edge.name)
+    def carried(self, edge: Edge, seen: Source, border: Border, when: When) -> tuple[Source, list[Operation]]:
+        """Return what a connection makes of what it sees, and of the `border` around it."""
+        c, shapes = edge.connection, (self.graph.taken(edge.name), self.graph.given(edge.name))
+        place, tiled, size = (
+            f"connections.{edge.name}",
+            self.graph.tiling.by_tiles(edge.name),
+            math.prod(shapes[1]),
+        )
         if c.operation == "copy":
             return replace(seen, factor=edge.factor, buffer=edge.buffer), []
         if c.operation == "sparse" and edge.wiring.synapses is not None:
@@ -136,7 +171,8 @@ class Arrivals:
                 self.scratch[out] = size
             positions, active = edge.wiring.synapses.positions, active_units(c.pre)
             delayed = f"connections/{edge.name}/delays" in self.graph.variables
-            scatter = Scatter(out, seen, edge.name, positions, active, delayed=delayed, when=when)
+            post = edge.wiring.synapses.shape
+            scatter = Scatter(out, seen, edge.name, positions, active, delayed=delayed, shape=post, when=when)
             return Source(out, 0, edge.factor, edge.buffer), [scatter]
         if c.operation in ("largest", "background"):
             out, features = f"scratch/{edge.name}", shapes[0][2]
@@ -146,7 +182,9 @@ class Arrivals:
             return Source(out, 0, edge.factor, edge.buffer), [compare]
         link = edge.wiring.link
         if c.operation == "other" or link is None:
-            raise NotSuitable(f"{place}: a connection of type {c.type} has no operation")
+            if not self._on_arrays:
+                raise NotSuitable(f"{place}: a connection of type {c.type} has no operation")
+            return Source(f"scratch/{edge.name}"), [self._deliver(edge, seen, border, when)]
         p, pools = link.patches, c.operation.startswith("pool")
         if pools and c.operation == "pool_max" and border == "zero":
             border = -math.inf
@@ -175,6 +213,16 @@ class Arrivals:
             start = (p.y.margin, p.x.margin)
             operations.append(Crop(out, Source(arrived), shapes[1], start, p.x.units, when=when))
         return Source(out, 0, edge.factor, edge.buffer), operations
+
+    def _deliver(self, edge: Edge, seen: Source, border: Border, when: When) -> Deliver:
+        """Return the operation of a connection that delivers in a way of its own."""
+        c, name, wiring = edge.connection, edge.name, edge.wiring
+        return Deliver(
+            f"scratch/{name}", seen, name, self.graph.taken(name), c, wiring, border,
+            Source(f"margins/{c.pre}", edge.lookback) if border == "image" else None,
+            "" if wiring.weights is None else self.graph.patches_of(wiring.weights),
+            delayed=f"connections/{name}/delays" in self.graph.variables, when=when,
+        )  # fmt: skip
 
     def _beyond(self, one: Carry) -> tuple[Operation, Operation]:
         """Return the operations that deliver a tile's patches, also to the tiles before and after it."""

@@ -23,6 +23,17 @@ def surrounded(group: Comm, tile: np.ndarray, before: int, after: int, tag: int)
     return np.concatenate([above, tile, below], axis=1)
 
 
+def renewed(group: Comm, wide: np.ndarray, before: int, after: int, tag: int) -> np.ndarray:
+    """Return a tile `[slices, before + rows + after, ...]` with the rows of those above and below in place.
+
+    At the edge of the layer it stays. Collective for each `tag`.
+    """
+    found = surrounded(group, wide[:, before : wide.shape[1] - after], before, after, tag)
+    first, made = before if group.rank == 0 else 0, wide.copy()
+    made[:, first : first + found.shape[1]] = found
+    return made
+
+
 def added(group: Comm, wide: np.ndarray, before: int, after: int, tag: int) -> np.ndarray:
     """Return the rows of a tile `[slices, before + rows + after, ...]`, with what others have for them added.
 

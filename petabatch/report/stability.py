@@ -14,10 +14,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from petabatch.engine.signals import delivers_by
+from petabatch.engine.deliveries import Deliveries
+from petabatch.engine.features import AllFeatures
 from petabatch.engine.state import State
 from petabatch.kernels.array import ArrayKernels
 from petabatch.network.graph import Graph
+from petabatch.network.plan import schedule
 from petabatch.random import stream
 from petabatch.threads import thread_pools
 from petabatch.variable import Array, Border
@@ -127,8 +129,9 @@ class _Loop:
     """The operator C: by how much an activity of one code layer lowers its own drive, other layers fixed."""
 
     def __init__(self, graph: Graph, state: State, code: str) -> None:
-        self.graph, self.state, self.code = graph, state, code
-        self.kernels = ArrayKernels(np)
+        self.graph, self.code = graph, code
+        one = AllFeatures(schedule(graph))
+        self.deliveries = Deliveries(graph, ArrayKernels(np), state.arrays, {}, one)
 
     def __call__(self, activity: Array) -> Array | None:
         drive = self._drive(self.code, activity, ())
@@ -147,9 +150,8 @@ class _Loop:
                 change = self._drive(pre, activity, (*path, pre))
                 change = None if change is None else layer.linear_gain * change
             if change is not None:
-                by = delivers_by(edge.name, self.graph, self.state.arrays, self.kernels)
                 # A border of constant value does not change with the activity.
                 border: Border = "mirror" if self.graph.border(pre) == "mirror" else "zero"
-                arrived = edge.factor * edge.connection.deliver(self.kernels, edge.wiring, change, border, by)
+                arrived = edge.factor * self.deliveries.carried(edge.name, change, border)
                 total = arrived if total is None else total + arrived
         return total

@@ -175,7 +175,7 @@ def _drive(network: Network, error: np.ndarray) -> np.ndarray:
     """Return what the transposed dictionary makes of an error, `[lanes, ny, nx, nf]`."""
     engine = Engine(schedule(build(network)), Serial(), 1)
     engine.start()
-    return np.asarray(engine.lanes[0].signals.through("drive", error))
+    return np.asarray(engine.lanes[0].deliveries.through("drive", error))
 
 
 def test_what_cannot_be_reset_is_an_error() -> None:

@@ -14,7 +14,7 @@ from petabatch.network.program import find_program
 from petabatch.probes import L0, L1, Energy
 from petabatch.spec.compiled import CompiledRule, NotSuitable, Term
 from petabatch.spec.network import Network
-from petabatch.spec.parts import Connection, Layer, Operation
+from petabatch.spec.parts import Connection, Layer
 from petabatch.spec.schedule import Every
 from support.networks import GivenImages, images, lca_network
 from support.sparse_coding import SCALES
@@ -90,13 +90,24 @@ class Doubled(Linear):
 
 
 class Wire(Identity):
-    """A connection without an operation."""
+    """A connection without an operation, for it delivers in a way of its own."""
 
     type: Literal["wire"] = "wire"  # type: ignore[assignment]
 
-    @property
-    def operation(self) -> Operation:
-        return "other"
+    def deliver(self, kernels: Any, wiring: Any, activity: Any, border: Any, patches: Any) -> Any:
+        return activity
+
+
+class Same(Identity):
+    """A connection that delivers as the type does that it derives from."""
+
+    type: Literal["same"] = "same"  # type: ignore[assignment]
+
+
+def test_a_connection_that_overrides_no_deliver_has_the_operation_of_its_base() -> None:
+    layers = {"copied": Linear(shape=(12, 16, 3))}
+    assert not program(loop(layers, {"same": Same(pre="recon", post="copied")})).interpreted
+    assert Wire(pre="recon", post="copied").operation == "other"
 
 
 def test_what_has_no_operation_is_interpreted_and_named() -> None:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from petabatch import in_memory
-from petabatch.connections import Clone, Conv, Identity, Transpose
+from petabatch.connections import Background, Clone, Conv, Identity, Largest, Pool, Transpose
 from petabatch.layers import (
     LCA,
     Constant,
@@ -71,6 +71,19 @@ def random_network(seed: int) -> tuple[Network, np.ndarray]:
             layers[f"{kind}{number}"] = makers[kind](common)
     connections: dict[str, Connection] = {}
     names = list(layers)
+    for number, pre in enumerate(one_of(*names) for _ in range(3)):
+        ny, nx, nf = layers[pre].shape
+        copies, method = int(rng.integers(1, 3)), one_of("max", "sum", "average")
+        shape, connection = one_of(
+            ((3, 4, nf), Pool(pre=pre, post="", method=method, window=one_of(None, (2, 2), (3, 2)))),
+            ((6, 8, nf), Pool(pre=pre, post="", method=method, window=one_of(None, (2, 3), (3, 3)))),
+            ((ny, nx, 1), Largest(pre=pre, post="")),
+            ((ny, nx, copies * (nf + 1)), Background(pre=pre, post="", copies=copies)),
+        )
+        name, border = f"of_{number}", one_of("zero", "mirror", 0.5)
+        layers[name] = Linear(shape=shape, scale=0.7, phase=int(rng.integers(4)), border=border)
+        update = {"post": name, "delay": int(rng.integers(0, 3)), "strength": one_of(1.0, -0.4)}
+        connections[name] = connection.model_copy(update=update)
     for number in range(int(rng.integers(2, 8))):
         pre, post = one_of(*names), one_of(*names[1:])
         common = {

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from petabatch.connections import Clone, Conv, Transpose
+from petabatch.connections import Background, Clone, Conv, Largest, Pool, Transpose
 from petabatch.layers import LCA, Constant, LeakyIntegrator, Linear, MomentumLCA, Product, Rectified, Squared
 from petabatch.spec.network import Network
 
@@ -60,6 +60,52 @@ def transposed(conv: Conv, weights: np.ndarray, pre: np.ndarray, post: Any) -> n
         if 0 <= row < post[0] and 0 <= column < post[1]:
             for i, j, y, x in ways:
                 out[:, row, column] += pre[:, y, x] @ weights[kernel][:, i, j].T
+    return out
+
+
+def pooled(pool: Pool, pre: np.ndarray, post: tuple[int, int, int], border: Any) -> np.ndarray:
+    """Each unit of the smaller layer has a window of the larger one, centred on its block."""
+    (ny, nx), (rows, columns) = pre.shape[1:3], post[:2]
+    gathers = ny >= rows and nx >= columns
+    stride = max(ny, rows) // min(ny, rows), max(nx, columns) // min(nx, columns)
+    window = pool.window or stride
+    reach = max(window)
+    seen: dict[tuple[int, int], list[np.ndarray]] = {(y, x): [] for y in range(rows) for x in range(columns)}
+    coarse = (rows, columns) if gathers else (ny, nx)
+    beyond = 0 if gathers else reach
+    for cy in range(-beyond, coarse[0] + beyond):
+        for cx in range(-beyond, coarse[1] + beyond):
+            for dy in range(window[0]):
+                for dx in range(window[1]):
+                    fy = cy * stride[0] - (window[0] - stride[0]) // 2 + dy
+                    fx = cx * stride[1] - (window[1] - stride[1]) // 2 + dx
+                    source, target = ((fy, fx), (cy, cx)) if gathers else ((cy, cx), (fy, fx))
+                    if target not in seen:
+                        continue
+                    if 0 <= source[0] < ny and 0 <= source[1] < nx:
+                        seen[target].append(pre[:, source[0], source[1]])
+                    elif border == "mirror":
+                        seen[target].append(pre[:, folded(source[0], ny), folded(source[1], nx)])
+                    elif border != "zero":
+                        seen[target].append(np.full((len(pre), pre.shape[3]), border))
+    out = np.zeros((len(pre), *post))
+    size = window[0] * window[1] / (1 if gathers else stride[0] * stride[1])
+    for (y, x), values in seen.items():
+        if values:
+            total = np.max(values, 0) if pool.method == "max" else np.sum(values, 0)
+            out[:, y, x] = total / size if pool.method == "average" else total
+    return out
+
+
+def compared(connection: Largest | Background, pre: np.ndarray) -> np.ndarray:
+    """The largest feature of each position, or all features behind one that is 1 where they are 0."""
+    batch, ny, nx, nf = pre.shape
+    copies = 0 if isinstance(connection, Largest) else connection.copies
+    out = np.zeros((batch, ny, nx, copies * (nf + 1) if copies else 1))
+    for place in np.ndindex(batch, ny, nx):
+        features = list(pre[place])
+        background = [0.0 if any(features) else 1.0]
+        out[place] = np.repeat(background + features, copies) if copies else max(features)
     return out
 
 
@@ -129,6 +175,10 @@ def simulated(network: Network, data: np.ndarray) -> History:
                     pre = delivered(c, weights[via]["now"], pre, layer.shape, layers[c.pre].border)
                 if isinstance(c, Clone):
                     pre = delivered(convs[c.of], weights[c.of]["now"], pre, layer.shape, "zero")
+                if isinstance(c, Pool):
+                    pre = pooled(c, pre, layer.shape, layers[c.pre].border)
+                if isinstance(c, Largest | Background):
+                    pre = compared(c, pre)
                 if isinstance(c, Transpose):
                     pre = transposed(convs[c.of], weights[c.of]["now"], pre, layer.shape)
                 gathered[c.channel] += c.strength * pre

@@ -52,7 +52,7 @@ class StepperMaker:
     def _maker(self, plan: Plan, bound: Binding) -> Callable[[Binding], Stepper]:
         if plan.method.stepper != "program":
             return _STEPPERS[plan.method.stepper]
-        features, model = bound.signals.features, plan.model or plan
+        features, model = bound.deliveries.features, plan.model or plan
         if id(model) not in self._programs:
             self._programs[id(model)] = model, self._tabulated(model, features)
         found = self._programs[id(model)][1]

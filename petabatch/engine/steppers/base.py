@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from petabatch.engine.backend import Backend
+from petabatch.engine.deliveries import Deliveries
 from petabatch.engine.recorder import Recorder
-from petabatch.engine.signals import Signals
 from petabatch.engine.step_records import UNLIMITED
 from petabatch.engine.steppers.probe_sums import StepProbes
 from petabatch.errors import PetabatchError
@@ -28,7 +28,7 @@ class Binding:
     plan: Plan
     arrays: Mapping[str, Array]
     """Every array of the simulation by its key, of these slices."""
-    signals: Signals
+    deliveries: Deliveries
     ctx: StepContext
     backend: Backend
     lanes: slice

@@ -73,7 +73,7 @@ class CudaStepper(Stepper):
         self.loop = loop = BoundLoop.of(plan, bound.arrays)
         code, error = method.loop.code, method.loop.error
         norms = Term(error, "squares"), Term(code, "sizes"), Term(code, "count")
-        probes = StepProbes.of(plan, bound.signals.features, norms)
+        probes = StepProbes.of(plan, bound.deliveries.features, norms)
         if method.kernel == "step" or plan.graph.network.run.until is not None:
             probes.recordings.clear()  # the display kernel alone sums up its steps, of slices that move
         super().__init__(bound, probes)

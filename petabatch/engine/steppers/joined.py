@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from petabatch.engine.signals import Signals
+from petabatch.engine.deliveries import Deliveries
 from petabatch.engine.steppers.base import Binding
 from petabatch.geometry import Patches
 from petabatch.network.graph import Edge
@@ -75,11 +75,11 @@ def joined_arrays(bindings: Sequence[Binding], window: slice) -> Mapping[str, Ar
     return bindings[0].backend.arrays.lane(window)
 
 
-def joined_signals(bindings: Sequence[Binding], arrays: Mapping[str, Array]) -> Signals:
-    """Return the signals of all lanes, with the strengths of each: a factor is a number, or an array."""
+def joined_deliveries(bindings: Sequence[Binding], arrays: Mapping[str, Array]) -> Deliveries:
+    """Return the deliveries of all lanes, with the strengths of each: a factor is a number, or an array."""
     first = bindings[0]
     if len(bindings) == 1:
-        return first.signals
+        return first.deliveries
     graph, xp = first.plan.graph, first.ctx.xp
     counts = [len(bound.ctx.slices) for bound in bindings]
     edges: dict[str, tuple[Edge, ...]] = {}
@@ -93,7 +93,7 @@ def joined_signals(bindings: Sequence[Binding], arrays: Mapping[str, Array]) -> 
                 edge = replace(edge, factor=xp.asarray(each))
             found.append(edge)
         edges[post] = tuple(found)
-    margins = first.signals.margins
+    margins = first.deliveries.margins
     apart = {
         edge.name
         for incoming in graph.edges.values()
@@ -101,28 +101,29 @@ def joined_signals(bindings: Sequence[Binding], arrays: Mapping[str, Array]) -> 
         if edge.connection.pre in margins
         or len({bound.plan.graph.border(edge.connection.pre) for bound in bindings}) > 1
     }
-    return _JoinedSignals(bindings, apart, replace(graph, edges=edges), arrays)
+    return _JoinedDeliveries(bindings, apart, replace(graph, edges=edges), arrays)
 
 
-class _JoinedSignals(Signals):
-    """Signals of several lanes, some of which arrive lane by lane."""
+class _JoinedDeliveries(Deliveries):
+    """Deliveries of several lanes, some of which arrive lane by lane."""
 
     def __init__(
         self, bindings: Sequence[Binding], apart: set[str], graph: Any, arrays: Mapping[str, Array]
     ) -> None:
         """`apart` are the connections that see something else beyond the edge in each lane."""
-        first = bindings[0].signals
+        first = bindings[0].deliveries
         super().__init__(graph, first.kernels, arrays, first.margins, first.features)
         self._bindings, self._apart = bindings, apart
 
-    def folded(self, edge: Edge) -> Patches | None:
+    def columns(self, edge: Edge) -> tuple[Patches, Callable[[int], Array]] | None:
         """Return the patches whose sum is all that an edge delivers, in all lanes; None if there is more."""
-        return None if edge.name in self._apart else super().folded(edge)
+        return None if edge.name in self._apart else super().columns(edge)
 
-    def _arrival(self, edge: Edge) -> Callable[[int], Array]:
+    def arrival(self, edge: Edge) -> Callable[[int], Array]:
+        """Return the function of the step that gives what an edge delivers in all lanes."""
         if edge.name not in self._apart:
-            return super()._arrival(edge)
-        each = [(bound.signals.arrival(edge), len(bound.ctx.slices)) for bound in self._bindings]
+            return super().arrival(edge)
+        each = [(bound.deliveries.arrival(edge), len(bound.ctx.slices)) for bound in self._bindings]
         xp = self.kernels.xp
 
         def arrival(step: int) -> Array:

@@ -13,7 +13,7 @@ from petabatch.engine.history import History
 from petabatch.engine.state import owned
 from petabatch.engine.steppers.base import Binding, Stepper
 from petabatch.engine.steppers.failing import Fails, fails_alone
-from petabatch.engine.steppers.joined import Part, joined_arrays, joined_signals, parts_of, standing
+from petabatch.engine.steppers.joined import Part, joined_arrays, joined_deliveries, parts_of, standing
 from petabatch.engine.steppers.probe_sums import StepProbes
 from petabatch.engine.steppers.unit_update import InputSum, UnitUpdate, unit_update
 from petabatch.network.graph import Graph
@@ -139,22 +139,22 @@ def _steps_of(peers: Peers) -> Steps:
 def _steps(bindings: Sequence[Binding], arrays: Mapping[str, Array], fails: Fails | None = None) -> Steps:
     """Return what makes steps of lanes that follow each other, on the arrays of all of them."""
     backend, graph = bindings[0].backend, bindings[0].plan.graph
-    signals, on_gpu = joined_signals(bindings, arrays), backend.peers(bindings[0].lanes) is not None
+    deliveries, on_gpu = joined_deliveries(bindings, arrays), backend.peers(bindings[0].lanes) is not None
 
     def operation(name: str) -> Operation:
-        parts, tile = parts_of(bindings, name), signals.tile(name)
-        layer, potential = parts[0].layer, signals.potential(name)
+        parts, tile = parts_of(bindings, name), deliveries.tile(name)
+        layer, potential = parts[0].layer, deliveries.potential(name)
         kernel: UnitUpdate | None = None
         drive: Callable[[int], Sequence[Array]]
         told = fails if fails_alone(bindings[0].plan, name) else None
         if not on_gpu or layer.static or layer.batch is not None:
-            drive = signals.drive(name)
-        elif kernel := unit_update(backend.device, parts, signals, name):
+            drive = deliveries.drive(name)
+        elif kernel := unit_update(backend.device, parts, deliveries, name):
             drive = kernel.arrived
         else:
-            drive = InputSum(backend.device, parts, signals, name).drive
+            drive = InputSum(backend.device, parts, deliveries, name).drive
         return layer_operation(
-            graph, name, arrays, drive, potential, parts, kernel, tile, told, signals.skip(name)
+            graph, name, arrays, drive, potential, parts, kernel, tile, told, deliveries.skip(name)
         )
 
     return backend.steps(graph, [[operation(name) for name in level] for level in graph.order])

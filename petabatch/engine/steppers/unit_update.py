@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from petabatch.engine.signals import Signals
+from petabatch.engine.deliveries import Deliveries
 from petabatch.engine.steppers.joined import Part
 from petabatch.kernels.cuda.device import Device
 from petabatch.kernels.cuda.units.kernel import UnitKernel
@@ -27,27 +27,24 @@ class UnitUpdate:
         self,
         device: Device,
         parts: Sequence[Part],
-        signals: Signals,
+        deliveries: Deliveries,
         name: str,
         body: Body,
         numbers: tuple[np.ndarray, np.ndarray],
     ) -> None:
         """`numbers` are the constants of the `body` and its parameters, `[slices, numbers]`."""
         self._parts, self._xp, self._arrays = parts, device.xp, body.arrays
-        layer, edges = parts[0].layer, signals.graph.edges[name]
-        folded = [signals.folded(edge) for edge in edges]
-        self._incoming = [
-            signals.arrival(edge) if p is None else signals.columns(edge, p)
-            for edge, p in zip(edges, folded, strict=True)
-        ]
+        layer, edges = parts[0].layer, deliveries.graph.edges[name]
+        found = [deliveries.columns(edge) or (None, deliveries.arrival(edge)) for edge in edges]
+        self._incoming = [arrived for _, arrived in found]
         factors = [None if _is_one(edge.factor) else edge.factor for edge in edges]
         terms = [
             Term(edge.buffer, factor is not None, p)
-            for edge, factor, p in zip(edges, factors, folded, strict=True)
+            for edge, factor, (p, _) in zip(edges, factors, found, strict=True)
         ]
         scaled = [factor for factor in factors if factor is not None]
         own, parameters = numbers
-        self._dtype = signals.histories[name].at(0).dtype
+        self._dtype = deliveries.histories[name].at(0).dtype
         constants = self._xp.empty((len(own), len(scaled) + own.shape[1]), self._dtype)
         for place, factor in enumerate(scaled):
             constants[:, place] = factor if isinstance(factor, float | int) else factor.reshape(-1)
@@ -84,14 +81,14 @@ class UnitUpdate:
 class InputSum(UnitUpdate):
     """A kernel that sums up the input of a layer, where `update` is called on arrays."""
 
-    def __init__(self, device: Device, parts: Sequence[Part], signals: Signals, name: str) -> None:
-        layer, like = parts[0].layer, signals.histories[name].at(0)
+    def __init__(self, device: Device, parts: Sequence[Part], deliveries: Deliveries, name: str) -> None:
+        layer, like = parts[0].layer, deliveries.histories[name].at(0)
         others = range(1, layer.buffers)
         # The first input takes the place of the activity.
         lines = ["A = d0;", *(f"a{number - 1} = d{number};" for number in others)]
         body = Body("".join(f"    {line}\n" for line in lines), tuple(map(str, others)))
         nothing = np.empty((len(like), 0))
-        super().__init__(device, parts, signals, name, body, (nothing, nothing))
+        super().__init__(device, parts, deliveries, name, body, (nothing, nothing))
         self._sums = [self._xp.zeros(like.shape, like.dtype) for _ in range(layer.buffers)]
 
     def drive(self, step: int) -> Sequence[Array]:
@@ -105,11 +102,13 @@ def _is_one(factor: object) -> bool:
     return isinstance(factor, float | int) and factor == 1
 
 
-def unit_update(device: Device, parts: Sequence[Part], signals: Signals, name: str) -> UnitUpdate | None:
+def unit_update(
+    device: Device, parts: Sequence[Part], deliveries: Deliveries, name: str
+) -> UnitUpdate | None:
     """Return the kernel of a layer on a GPU; None where its `update` is called on arrays."""
-    dtype = signals.histories[name].at(0).dtype.name
-    found = _by_row(parts, dtype) or _by_trace(parts, signals.histories[name].length, dtype)
-    return None if found is None else UnitUpdate(device, parts, signals, name, *found)
+    dtype = deliveries.histories[name].at(0).dtype.name
+    found = _by_row(parts, dtype) or _by_trace(parts, deliveries.histories[name].length, dtype)
+    return None if found is None else UnitUpdate(device, parts, deliveries, name, *found)
 
 
 Found = tuple[Body, tuple[np.ndarray, np.ndarray]]

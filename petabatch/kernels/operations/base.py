@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 from petabatch.clock import fires
+from petabatch.geometry import Patches
+from petabatch.kernels.array import ArrayKernels
 from petabatch.kernels.operations.fields import Out, Source, fields_of, short
+from petabatch.variable import Array
 
 
 @dataclass(frozen=True)
@@ -32,6 +36,31 @@ class When:
 
 
 ALWAYS = When()
+
+
+class View(Protocol):
+    """What an operation sees on arrays of some slices, `[slices, ...]`, in a step."""
+
+    kernels: ArrayKernels
+    step: int
+
+    def see(self, source: Source) -> Any:
+        """Return an array; of what is padded where it is read, a `Padded`."""
+
+    def patches(self, weights: str, p: Patches) -> Array:
+        """Return weights by their key, as patches `[slices or 1, G, nf, K]`."""
+
+    def synapses(self, connection: str, delayed: bool) -> Mapping[str, Any]:
+        """Return the synapses of a connection as `ArrayKernels.scatter` takes them."""
+
+    def added(self, part: Array) -> Array:
+        """Return the sum of what ranks with other features have; collective, as those below."""
+
+    def gathered(self, part: Array, tiles: bool) -> Array:
+        """Return what ranks have `[slices, n, block]`, those with other `tiles` or features, side by side."""
+
+    def exchanged(self, wide: Array, before: int, after: int, adds: bool) -> Array:
+        """Return a tile `[slices, rows, row]` with the rows of the next ones; see `Exchange`."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +93,10 @@ class Operation:
     def writes(self) -> Sequence[str]:
         """The arrays that it writes."""
         return (self.out,)
+
+    def on(self, view: View) -> Any:
+        """Return what it makes on arrays; of operations that deliver activities."""
+        raise NotImplementedError(f"{self.label} has no form for arrays")
 
     @property
     def _text(self) -> str:

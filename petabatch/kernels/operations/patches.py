@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import ClassVar
 
 from petabatch.geometry import Patches
-from petabatch.kernels.operations.base import OfSource
+from petabatch.kernels.array import Padded
+from petabatch.kernels.operations.base import OfSource, View
 from petabatch.kernels.operations.fields import Floats, Geometry, Key, Words
 from petabatch.kernels.operations.weights import ReadsWeights, with_margin_as_units
+from petabatch.variable import Array, Border
 
 
 @dataclass(frozen=True)
@@ -24,6 +27,22 @@ class Carry(OfSource):
     def geometry(self) -> Geometry:
         """How its patches lie, those of units beyond the edge, too."""
         return with_margin_as_units(self.patches)
+
+    def seen(self, view: View) -> tuple[Array, Patches, Border]:
+        """Return what it reads on arrays, how patches lie on that, and what is beyond its edge."""
+        layer, p = view.see(self.source), self.geometry
+        if isinstance(layer, Padded):
+            return layer.layer, self.patches if self.scatter else p, layer.border
+        if self.scatter:
+            return layer.reshape(len(layer), p.y.units, p.x.units, p.features), p, "zero"
+        return layer.reshape(len(layer), p.y.padded, p.x.padded, p.channels), self._on_padded, "zero"
+
+    @cached_property
+    def _on_padded(self) -> Patches:
+        """The geometry in which padding counts as the layer."""
+        p = self.geometry
+        y, x = (replace(a, fine=a.padded, lead=a.lead + a.before) for a in (p.y, p.x))
+        return replace(p, y=y, x=x)
 
     @property
     def label(self) -> str:
@@ -56,6 +75,11 @@ class Project(Weighted):
 
     scatter: ClassVar[bool] = False
 
+    def on(self, view: View) -> Array:
+        """Return the products of all units, those beyond the edge, too, `[slices, ny, nx, nf]`."""
+        layer, p, border = self.seen(view)
+        return view.kernels.project(layer, view.patches(self.weights, p), p, border)
+
     @property
     def panels(self) -> Floats:
         """Weights that units share."""
@@ -75,6 +99,16 @@ class Synthesize(Weighted):
     marks: Words = field(default="", kw_only=True)
     """Bits of the active units, where a lazily evaluated code has written them."""
 
+    def on(self, view: View) -> Array:
+        """Return the sum, `[slices, ny, nx, nf]`."""
+        layer, p, border = self.seen(view)
+        return view.kernels.synthesize(layer, view.patches(self.weights, p), p, border)
+
+    def columns(self, view: View) -> Array:
+        """Return the patches weighted by the units of each position, not added up, `[slices, G, M, K]`."""
+        layer, p, border = self.seen(view)
+        return view.kernels.mixtures(view.kernels.coarse(layer, p, border), view.patches(self.weights, p))
+
     @property
     def groups(self) -> Floats:
         """Weights that units share."""
@@ -88,6 +122,11 @@ class Pool(Carry):
     largest: bool = False
     factor: float = 1.0
     scatter: ClassVar[bool] = False
+
+    def on(self, view: View) -> Array:
+        """Return what each unit has, `[slices, ny, nx, nf]`."""
+        made = (view.kernels.spread if self.scatter else view.kernels.pool)(*self.seen(view), self.largest)
+        return made if self.factor == 1 else made * self.factor
 
     @property
     def _verb(self) -> str:

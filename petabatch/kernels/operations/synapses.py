@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from petabatch.kernels.operations.base import OfSource
+from petabatch.kernels.operations.base import OfSource, View
 from petabatch.kernels.operations.fields import Floats, Ints, Key, Longs, Source
+from petabatch.variable import Array
 
 SORTED = "starts", "soon", "delays", "places", "weights"
 """The arrays of synapses by post unit, as `kernels/cpu/incoming.py` makes them."""
@@ -54,6 +55,8 @@ class Scatter(OfSource):
     active: Ints
     """The lists of active units of the pre layer."""
     delayed: bool = field(default=False, kw_only=True)
+    shape: tuple[int, ...] = field(default=(), kw_only=True)
+    """Of the post layer."""
     abreast: bool = field(default=False, kw_only=True)
     """It may be made in several slices at once, and then sums up by post unit."""
 
@@ -83,6 +86,14 @@ class Scatter(OfSource):
     """Where the activities are that they carry."""
     post_weights = Key(Floats, "scratch/{0.connection} by post unit, weights", only="abreast")
     """Their weights."""
+
+    def on(self, view: View) -> Array:
+        """Return the sums, `[slices, ny, nx, nf]`; of those with delays, what arrives in this step."""
+        layer, synapses = view.see(self.source), view.synapses(self.connection, self.delayed)
+        if self.delayed:
+            synapses = {**synapses, "step": view.step}
+        pre = layer[0].size // self.positions
+        return view.kernels.scatter(layer, synapses, self.positions, pre, self.shape)
 
     @property
     def reads(self) -> Sequence[Source]:

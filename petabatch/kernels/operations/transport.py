@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from petabatch.kernels.operations.base import OfSource, Operation
+from petabatch.kernels.array import Padded
+from petabatch.kernels.operations.base import OfSource, Operation, View
 from petabatch.kernels.operations.fields import Doubles, Key, Longs, short
-from petabatch.variable import Border
+from petabatch.variable import Array, Border
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,11 @@ class Extend(OfSource):
     columns: tuple[int, int]
     border: Border
 
+    def on(self, view: View) -> Padded:
+        """Return the layer and what is around it."""
+        layer = view.see(self.source)
+        return Padded(layer.reshape(len(layer), *self.shape), self.rows, self.columns, self.border)
+
     @property
     def label(self) -> str:
         """Its name in a profile."""
@@ -71,6 +77,12 @@ class Crop(OfSource):
     """Its first row and column."""
     columns: int
     """Of the layer."""
+
+    def on(self, view: View) -> Array:
+        """Return the part, `[slices, ny, nx, nf]`."""
+        (ny, nx, nf), (y, x), layer = self.shape, self.start, view.see(self.source)
+        part = layer.reshape(len(layer), -1, self.columns, nf)[:, y : y + ny, x : x + nx]
+        return view.kernels.xp.ascontiguousarray(part)
 
     @property
     def label(self) -> str:
@@ -100,6 +112,13 @@ class Join(OfSource):
 
     link = Key(Longs, "links/{0.out}")
     """The array of the messages, see `kernels/cpu/program/messages.py`."""
+
+    def on(self, view: View) -> Array:
+        """Return what all ranks have."""
+        part = view.see(self.source)
+        if not self.block:
+            return view.added(part)
+        return view.gathered(part.reshape(len(part), -1, self.block), self.tiles)
 
     @property
     def label(self) -> str:
@@ -133,6 +152,14 @@ class Exchange(OfSource):
     link = Key(Longs, "links/{0.out}")
     """The array of the messages, see `kernels/cpu/program/messages.py`."""
 
+    def on(self, view: View) -> Array:
+        """Return the tile with the rows around it, or those of this rank."""
+        wide = view.see(self.source)
+        if isinstance(wide, Padded):
+            wide = view.kernels.extend(wide.layer, wide.rows, wide.columns, wide.border)
+        wide = wide.reshape(len(wide), -1, self.row)
+        return view.exchanged(wide, self.before, self.after, self.adds)
+
     @property
     def label(self) -> str:
         """Its name in a profile."""
@@ -151,6 +178,15 @@ class Compare(OfSource):
     features: int
     copies: int = 0
     """Of a feature of the background, and of the others behind it; 0: the largest alone."""
+
+    def on(self, view: View) -> Array:
+        """Return the largest feature of each position, or all behind that of the background."""
+        xp, layer = view.kernels.xp, view.see(self.source)
+        features = layer.reshape(len(layer), -1, self.features)
+        if not self.copies:
+            return features.max(axis=2)
+        background = (features == 0).all(axis=2, keepdims=True).astype(features.dtype)
+        return xp.repeat(xp.concatenate([background, features], axis=2), self.copies, axis=2)
 
     @property
     def _text(self) -> str:

@@ -1,16 +1,19 @@
-"""Operations that update layers: their rules, lazily evaluated codes, time scales, plug-ins."""
+"""Operations that update layers, of rules, lazily evaluated codes and time scales; what plug-ins do."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from petabatch.geometry import Patches
-from petabatch.kernels.operations.base import Operation
+from petabatch.kernels.operations.base import OfSource, Operation, View
 from petabatch.kernels.operations.fields import Source, Sources
 from petabatch.kernels.operations.transport import Join
 from petabatch.kernels.timescale import Growth
 from petabatch.spec.compiled import CompiledRule, Term
+from petabatch.spec.parts import Connection, Wiring
+from petabatch.variable import Array, Border
 
 
 @dataclass(frozen=True)
@@ -131,3 +134,36 @@ class Call(Operation):
     @property
     def _text(self) -> str:
         return f"interpreted, {self.reason}"
+
+
+@dataclass(frozen=True)
+class Deliver(OfSource):
+    """What a connection without an operation delivers itself, on arrays."""
+
+    name: str
+    shape: tuple[int, int, int]
+    """Of what it takes."""
+    connection: Connection
+    wiring: Wiring
+    border: Border
+    margin: Source | None
+    """The image with what is around it, if that is the border."""
+    weights: str
+    """The array of its weights, if it has patches of these."""
+    delayed: bool
+    """Its synapses have delays."""
+
+    def on(self, view: View) -> Array:
+        """Return what it delivers, `[slices, ny, nx, nf]`."""
+        border = self.border if self.margin is None else view.see(self.margin)
+        layer = view.see(self.source)
+        layer = layer.reshape(len(layer), *self.shape)
+        return self.connection.deliver(view.kernels, self.wiring, layer, border, self._by(view))
+
+    def _by(self, view: View) -> Any:
+        """Return its patches, or its synapses, or nothing."""
+        if self.wiring.synapses is not None:
+            found = view.synapses(self.name, self.delayed)
+            return {**found, "step": view.step} if self.delayed else found
+        link = self.wiring.link
+        return None if link is None or not self.weights else view.patches(self.weights, link.patches)

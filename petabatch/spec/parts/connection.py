@@ -50,7 +50,7 @@ class Connection(Part):
     """A connection from layer `pre` to a channel of layer `post`."""
 
     kind: ClassVar[str] = "connection"
-    answers = ("operation", "carries", "plain")
+    answers = ("plain",)
     type: str
     pre: str
     """Name of the presynaptic layer, which provides the activity."""
@@ -68,6 +68,14 @@ class Connection(Part):
     """Additional transmission delay, in steps."""
     feedback: Flag = False
     """Feedback connection: it closes a cycle and transmits the activity of the previous step."""
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        """Give a subclass that delivers in a way of its own no operation but one that it names."""
+        super().__pydantic_init_subclass__(**kwargs)
+        for name in ("operation", "carries") if "deliver" in cls.__dict__ else ():
+            if name not in cls.__dict__:
+                setattr(cls, name, vars(Connection)[name])
 
     @property
     def into(self) -> str:
@@ -132,7 +140,6 @@ class Connection(Part):
         `pre` and `post` are guaranteed to exist.
         """
 
-    @abstractmethod
     def deliver(
         self,
         kernels: ArrayKernels,
@@ -143,9 +150,10 @@ class Connection(Part):
     ) -> Array:
         """Return the input of the post layer, `[lanes, ny, nx, nf]`, without `strength` and sign applied.
 
-        `patches` are those of its weights, or the arrays of its synapses by name, and the `step`, in which
-        those with delays deliver what is pending.
+        Of connections without an operation alone. `patches` are those of its weights, or the arrays of its
+        synapses by name, and the `step`, in which those with delays deliver what is pending.
         """
+        raise NotImplementedError(f"connections of type {self.type} have neither an operation nor `deliver`")
 
 
 class WeightOwner(Protocol):

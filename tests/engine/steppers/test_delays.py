@@ -177,6 +177,9 @@ class Wire(Identity):
     def operation(self) -> Any:
         return "other"
 
+    def deliver(self, kernels: Any, wiring: Any, activity: Any, border: Any, patches: Any) -> Any:
+        return activity
+
 
 @pytest.mark.parametrize("mode", ["non_shared", "extra_non_shared"])
 @pytest.mark.parametrize("kernel", ["auto", "array"])

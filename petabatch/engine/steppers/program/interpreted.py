@@ -9,8 +9,8 @@ from functools import partial
 import numpy as np
 
 from petabatch.engine.backend import Operation
+from petabatch.engine.deliveries import Deliveries
 from petabatch.engine.failure import OF_A_SLICE
-from petabatch.engine.signals import Signals
 from petabatch.engine.steppers.base import Stepper
 from petabatch.engine.steppers.failing import Fails, fails_alone
 from petabatch.engine.steppers.layers import layer_operation
@@ -110,16 +110,16 @@ class _Update:
         )
         self._name, self._layer, self._mine = name, layer, mine
         self._loaded = [*(read | mine).values(), *drives]
-        self._input = _Input([] if drives else [bound.signals.drive(name) for bound in bounds], drives)
+        self._input = _Input([] if drives else [bound.deliveries.drive(name) for bound in bounds], drives)
         numbers = tuple(bound.ctx.slices[0] for bound in bounds)
         self._slices = [bound.slices.start for bound in bounds]
         self._ctx = replace(first.ctx, slices=numbers, layer=name)
         network = {key: whole[key] for key in _keys(whole, name) if key not in mine}
         arrays = {**network, **{key: some.array for key, some in (read | mine).items()}}
-        kernels, features, tag = first.signals.kernels, first.signals.features, first.lanes.start
+        kernels, features, tag = first.deliveries.kernels, first.deliveries.features, first.lanes.start
 
         def potential(of: Mapping[str, Array]) -> Callable[[int], Array | None]:
-            return Signals(graph, kernels, of, {}, features, tag).potential(name)
+            return Deliveries(graph, kernels, of, {}, features, tag).potential(name)
 
         def operation(
             of: Mapping[str, Array],
@@ -127,7 +127,7 @@ class _Update:
             fails: Fails | None = None,
             skip: Callable[[int], None] | None = None,
         ) -> Operation:
-            tile = first.signals.tile(name)
+            tile = first.deliveries.tile(name)
             return layer_operation(graph, name, of, drive, potential(of), tile=tile, fails=fails, skip=skip)
 
         several, alone = len(bounds) > 1, fails_alone(first.plan, name)
@@ -142,7 +142,7 @@ class _Update:
             own = {key: some.array for key, some in mine.items()}
             self._one_by_one = OneByOne(steppers, own, update)
         given: Drive = self._input if self._one_by_one is None else partial(self._input.of, place=slice(None))
-        skips = [] if drives else [bound.signals.skip(name) for bound in bounds]
+        skips = [] if drives else [bound.deliveries.skip(name) for bound in bounds]
 
         def skip(step: int) -> None:
             for advance in skips:

@@ -23,7 +23,7 @@ class Margins:
     def begin(self, first: int) -> None:
         """Have the images that step first + 1 sees in their places."""
         for name, (places,) in self.arrays.items():
-            depth, margin = len(places), self._bound.signals.margins[name]
+            depth, margin = len(places), self._bound.deliveries.margins[name]
             begin = first + 1 if self.reached == first else first + 2 - depth
             for step in range(begin, first + 2):
                 places[step % depth] = margin.at(step)[0] if step >= 0 else 0

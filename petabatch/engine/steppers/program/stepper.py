@@ -243,7 +243,7 @@ class ProgramStepper(Stepper):
                 between.append(InterpretedLayer(at.call.layer, slices, drives))
             mine = [one.slice for one in slices]
             sections = self.compiled.sections(space, mine, *pairwise(ends))
-            features, places = self.bound.signals.features, self.bound.backend.windows[-1].stop
+            features, places = self.bound.deliveries.features, self.bound.backend.windows[-1].stop
             tags = tags_of(self.bound.lanes.start, places, len(self.tables.links))
             found = links(self.tables.links, features, tags, len(slices), space)
             linked = {self.tables.array(key): one for key, one in found.items()}
@@ -302,7 +302,7 @@ class ProgramStepper(Stepper):
         """Return the norms after `step`; see `Stepper`."""
         found = []
         for term in self.probes.columns:
-            activity = self.bound.signals.histories[term.layer].at(step)
+            activity = self.bound.deliveries.histories[term.layer].at(step)
             found.append(norm(activity.reshape(-1), NORMS[term.norm]))
         return np.array(found)
 
@@ -318,14 +318,14 @@ class ProgramStepper(Stepper):
     ) -> bool:
         """Write the product of a connection that scatters shared patches, from the active units alone."""
         graph = self.tables.graph
-        link, signals = graph.wirings[connection].link, self.bound.signals
+        link, deliveries = graph.wirings[connection].link, self.bound.deliveries
         if link is None or not link.scatter or type(rule).tally is not Learning.tally:
             return False
         p = link.patches
         if not p.shared or p.y.margin or p.x.margin:
             return False
-        code, error = signals.ends(connection, against, step)
-        error, p = signals.surrounded(connection, error)
+        code, error = deliveries.ends(connection, against, step)
+        error, p = deliveries.surrounded(connection, error)
         self._workspace.product(p, code, error, product, counts)
         return True
 

@@ -147,6 +147,9 @@ class Wire(Identity):
     def operation(self) -> Any:
         return "other"
 
+    def deliver(self, kernels: Any, wiring: Any, activity: Array, border: Any, patches: Any) -> Array:
+        return activity
+
 
 def test_connections_that_are_interpreted_are_gathered_slice_by_slice() -> None:
     base = network(8, 5)

@@ -140,8 +140,8 @@ def test_products_are_those_of_the_array_kernels() -> None:
     for lane in runs.mine.lanes:
         found, expected = {}, {}
         for into, known in ((found, lane.stepper.products), (expected, lambda *_: False)):
-            lane.signals.product("dictionary", 12, 0, lane.slices, known)
-            into |= {key: array.copy() for key, array in lane.signals.learning["dictionary"].items()}
+            lane.products.product("dictionary", 12, 0, lane.slices, known)
+            into |= {key: array.copy() for key, array in lane.products.arrays["dictionary"].items()}
         largest = abs(expected["product"]).max()
         np.testing.assert_allclose(found["product"], expected["product"], rtol=0, atol=1e-5 * largest)
         np.testing.assert_array_equal(found["counts"], expected["counts"])
