@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from concurrent.futures import FIRST_EXCEPTION, wait
+from copy import copy
 from typing import NamedTuple
 
 import numpy as np
@@ -99,6 +100,29 @@ class Lasso:
             whole_number("steps", steps, 1),
         )
 
+    def of(self, penalty: float, signed: bool) -> Lasso:
+        """Return the solver of the same dictionary for another penalty or sign, at no cost."""
+        other = copy(self)
+        other._goal = self._goal._replace(penalty=positive("penalty", penalty), signed=signed)
+        return other
+
+    def here(self, items: Array) -> Solution:
+        """Return the codes of a few items `[items, pixels]`, on the thread that calls; none is refused."""
+        items = np.require(items, self.dtype, ["C", "W"])
+        if self._factor is not None:
+            items = items * self._factor
+        found = self._room(len(items))
+        self._solve(items, *found)
+        return found
+
+    def _room(self, count: int) -> Solution:
+        return Solution(
+            np.zeros((count, self.atoms), self.dtype),
+            np.zeros(count),
+            np.zeros(count, int),
+            np.zeros(count, int),
+        )
+
     def solve(self, items: Array, threads: int | None = None) -> Solution:
         """Return the codes of items `[items, pixels]`; by default on as many threads as there are cores.
 
@@ -113,12 +137,7 @@ class Lasso:
         if self._factor is not None:
             items = items * self._factor
         count = len(items)
-        found = Solution(
-            np.zeros((count, self.atoms), self.dtype),
-            np.zeros(count),
-            np.zeros(count, int),
-            np.zeros(count, int),
-        )
+        found = self._room(count)
         if threads is None:
             threads = len(os.sched_getaffinity(0))
         threads = min(whole_number("threads", threads, 1), -(-count // _TOGETHER))
