@@ -68,7 +68,7 @@ class Lane:
         """Take over the numbers of a step; the state is in the arrays."""
         self._values, plan = self._values_at(step), self._base.at_step(step)
         arrays, ctx, backend = self.arrays, self.ctx, self.backend
-        self.plan, self._exact = plan, exact_start(plan, self._dictionary)
+        self.plan, self.exact = plan, exact_start(plan, self._dictionary, arrays)
         for name in _MADE:
             self.__dict__.pop(name, None)
         bound = Binding(plan, arrays, self.signals, ctx, backend, self.lanes, self.slices)
@@ -114,8 +114,8 @@ class Lane:
     def warm_up(self) -> None:
         """Have compiled what its steps need."""
         self.stepper.warm_up()
-        if self._exact is not None:
-            self._exact.warm_up()
+        if self.exact is not None:
+            self.exact.warm_up()
 
     def share(self, rows: Rows | None) -> None:
         """Let several threads work on a slice, or one again."""
@@ -151,10 +151,6 @@ class Lane:
         """Show what is new at `step`."""
         self.images.show(step)
         self._restart(self.images.begin(step))
-        if self._exact is not None:
-            self.stepper.materialise()
-            if self._exact.begin(step, self.signals, self.arrays):
-                self.stepper.state_changed()
 
     def next_event(self, step: int, last: int) -> int:
         """Return the next event after `step`, up to `last`."""

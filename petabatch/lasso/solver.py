@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator
 from concurrent.futures import FIRST_EXCEPTION, wait
 from copy import copy
@@ -13,8 +14,8 @@ import numpy as np
 from petabatch.arguments import positive, whole_number
 from petabatch.errors import ArgumentError, Described
 from petabatch.kernels.cpu.homotopy.drive import ABREAST, drive
-from petabatch.kernels.cpu.homotopy.path import LANES, new_path
-from petabatch.kernels.cpu.homotopy.solve import BLOCK, Atoms, Goal, new_block, solve
+from petabatch.kernels.cpu.homotopy.path import LANES, Path, new_path
+from petabatch.kernels.cpu.homotopy.solve import BLOCK, Atoms, Block, Goal, new_block, solve
 from petabatch.threads import ThreadPool
 from petabatch.variable import Array
 
@@ -90,6 +91,7 @@ class Lasso:
             )
             raise ArgumentError("dictionary", f"its products are too large for {self.dtype}", found)
         self._atoms = Atoms(rows, columns, gram)
+        self._spaces = threading.local()
         capacity = min(dictionary.shape)
         self._goal = Goal(
             positive("penalty", penalty),
@@ -161,10 +163,17 @@ class Lasso:
         return found
 
     def _solve(self, items: Array, code: Array, gap: Array, steps: Array, active: Array) -> None:
-        atoms, pixels = self._atoms.rows.shape
-        path = new_path(atoms, self._goal.capacity, self.dtype)
-        blocks = (new_block(size, atoms, pixels, self.dtype) for size in (BLOCK, ABREAST))
-        solve(items, self._atoms, self._goal, path, *blocks, code, gap, steps, active)
+        solve(items, self._atoms, self._goal, *self._work, code, gap, steps, active)
+
+    @property
+    def _work(self) -> tuple[Path, Block, Block]:
+        """Work space of this thread."""
+        own: tuple[Path, Block, Block] | None = getattr(self._spaces, "own", None)
+        if own is None:
+            atoms, pixels = self._atoms.rows.shape
+            blocks = (new_block(size, atoms, pixels, self.dtype) for size in (BLOCK, ABREAST))
+            own = self._spaces.own = (new_path(atoms, self._goal.capacity, self.dtype), *blocks)
+        return own
 
 
 def _padded(number: int) -> int:
