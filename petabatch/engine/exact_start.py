@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from petabatch.engine.signals import Signals
+from petabatch.engine.history import History
 from petabatch.engine.state import owned
 from petabatch.lasso import Lasso
 from petabatch.network.exact import Exact, find_exact
@@ -51,9 +51,9 @@ class ExactStart:
         one = np.eye(1, dtype=self._precision)
         Lasso(one, 1.0, signed=self.exact.signed).here(one)
 
-    def image(self, step: int, signals: Signals) -> np.ndarray:
+    def image(self, step: int, histories: Mapping[str, History]) -> np.ndarray:
         """Return the images of `step`, `[lanes, pixels]`."""
-        found = host(signals.histories[self.exact.image].at(step))
+        found = host(histories[self.exact.image].at(step))
         return found.reshape(len(found), -1)
 
     def solved(self, items: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
@@ -71,7 +71,9 @@ class ExactStart:
         shown = np.stack([one @ weights for one in code])
         return code, shown, np.stack([weights @ one for one in items - shown])
 
-    def put(self, step: int, signals: Signals, code: Array, shown: Array, drive: Array) -> None:
+    def put(
+        self, step: int, histories: Mapping[str, History], code: Array, shown: Array, drive: Array
+    ) -> None:
         """Put codes in place before `step`."""
         penalty = self.exact.penalty
         # Active units are driven by the penalty, others by less: rounding activates none.
@@ -80,7 +82,7 @@ class ExactStart:
             drive = np.maximum(drive, -penalty)
         xp, kind = module_of(next(iter(self._state.values()))), code.dtype
         for layer, values in ((self.exact.code, code), (self.exact.reconstruction, shown)):
-            place = signals.histories[layer].at(step - 1)
+            place = histories[layer].at(step - 1)
             place[...] = xp.asarray(values.reshape(place.shape))
         units = len(code), *self._layer.shape
         both = (xp.asarray(one.reshape(units).astype(kind, copy=False)) for one in (code, drive))
@@ -96,7 +98,7 @@ def exact_start(plan: Plan, dictionary: Dictionary, arrays: Mapping[str, Array])
     return ExactStart(plan, exact, network.run.until, dictionary, arrays)
 
 
-def begin(step: int, slices: Iterable[tuple[ExactStart, Signals]]) -> Sequence[bool]:
+def begin(step: int, slices: Iterable[tuple[ExactStart, Mapping[str, History]]]) -> Sequence[bool]:
     """Put the exact codes of the images of `step` in place in some slices, before it; return in which.
 
     Numbers that are not finite, or beyond their type, are left to the steps.

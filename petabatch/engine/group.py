@@ -231,7 +231,7 @@ class Group:
         begun = [(lane, lane.exact) for lane in self._sound if lane.exact is not None]
         for lane, _ in begun:
             lane.stepper.materialise()
-        done = exact_start.begin(step, [(exact, lane.signals) for lane, exact in begun])
+        done = exact_start.begin(step, [(exact, lane.deliveries.histories) for lane, exact in begun])
         for (lane, _), changed in zip(begun, done, strict=True):
             if changed:
                 lane.stepper.state_changed()
