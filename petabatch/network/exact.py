@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from petabatch.errors import Problem
-from petabatch.lasso import fits
 from petabatch.network.until import certificate
 from petabatch.spec.compiled import NotSuitable
 from petabatch.spec.network import Network
@@ -54,6 +53,8 @@ def check_exact(network: Network, wirings: Mapping[str, Wiring], problems: list[
     run = network.run
     if run.until is None or run.until.solver == "steps" or problems:
         return
+    from petabatch.lasso import fits  # which imports the compiler; `check` of other networks does without
+
     try:
         exact = find_exact(network)
     except NotSuitable as error:

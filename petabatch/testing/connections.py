@@ -101,6 +101,9 @@ def check_connection(
     with contract.asks("operation"):
         if connection.operation == "other":
             raise Skipped("compiled steps call `deliver` itself")
+        own = vars(kind)
+        if "deliver" in own and not isinstance(own.get("operation"), property):
+            raise Broken(f"it is the operation {connection.operation}, so that its `deliver` is never called")
         compiled, arrays = (of(run(network(kernel=kernel)), "layers/post/") for kernel in ("auto", "array"))
         near(compiled, arrays, 1e-4)
     return contract.settled()
