@@ -18,7 +18,8 @@ DESCRIPTION = "run.json"
 POINTS = "points"
 """The folder of a sweep or a pool; see `storage.points`."""
 ORIGIN = "origin"
-"""The folder of a sweep with the checkpoint that its points start from, in a folder `CHECKPOINTS`."""
+KEPT = f"{ORIGIN}/{CHECKPOINTS}"
+"""The folder of a sweep with the checkpoint that its points start from."""
 LOST = ".lost"
 """Ending of what is left of a segment that is lost; see `storage.lost`."""
 PARAMS = ("params.toml", "params.py")
@@ -109,6 +110,7 @@ _OURS = {
         if one.metadata
     },
     ORIGIN: re.compile(CHECKPOINTS),
+    KEPT: re.compile(r".+\.h5"),
     POINTS: re.compile(rf"\.?{POINTS_FILE}(\.tmp|\{LOST})?|\d+-of-\d+_\d+\.txt"),
 }
 FOLDERS = tuple(_OURS)

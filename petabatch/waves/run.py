@@ -20,7 +20,7 @@ from petabatch.parallel.launch import connected
 from petabatch.params import read
 from petabatch.results import open as open_results
 from petabatch.spec.load import Loaded, resolved
-from petabatch.start_from import from_kept_origin, keep_origin
+from petabatch.start_from import from_kept_origin
 from petabatch.stop_signals import StopFlag
 from petabatch.storage.checkpoint import checkpoint_steps, drop_checkpoints
 from petabatch.storage.claim import Claim, claimed
@@ -120,10 +120,8 @@ def run(
                 claim.take(made.path, shared=chunk is not None)
                 _go_on(made, loaded, extend and chunk is None)
                 compare(made, files, changed_input=False)
-            else:
-                if chunk is not None:
-                    claim.take(made.path, shared=True)
-                keep_origin(made, loaded)
+            elif chunk is not None:
+                claim.take(made.path, shared=True)
         directory: RunDirectory = comm.broadcast(made)
         plan = replace(plan, loaded=from_kept_origin(directory, loaded))
         return _compute(directory, plan, team, chunk, False, quiet, flag)
