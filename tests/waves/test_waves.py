@@ -508,6 +508,16 @@ def test_a_sweep_whose_points_are_extended_keeps_no_state_of_the_points_before(
         )
 
 
+def test_a_sweep_that_is_not_extended_for_its_input_has_changed_stays_as_it_was(small: Path) -> None:
+    swept(small, "waves", f"sweep.{KEY}=[0.2, 0.3]").close()
+    out, images = small.parent / "waves", small.parent / "images.npy"
+    before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    np.save(images, np.load(images)[::-1])
+    with pytest.raises(InputError, match="the input files have changed"):
+        swept(small, "waves", f"sweep.{KEY}=[0.2, 0.3, 0.4]", extend=True)
+    assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
+
+
 @pytest.mark.parametrize("waves", [(), ("sweep.wave=1",)])
 def test_it_is_said_that_several_waves_end_without_a_checkpoint(small: Path, waves: Sequence[str]) -> None:
     swept(small, "waves", f"sweep.{KEY}=[0.2, 0.3]", *waves).close()
