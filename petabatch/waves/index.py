@@ -142,7 +142,7 @@ def write_index(
         *experiment.coordinates(streams, finished.points.numbers[places]),
         _failed(finished, places, layout),
     )
-    row = Row(experiment.began, experiment.base.length, steps)
+    row = Row(experiment.began + 1, experiment.base.length, steps)
     described = replace(described, coordinates=differing)
     directory.format.write_index(
         directory,
