@@ -55,7 +55,6 @@ OUTPUTS = {
 }
 """By the value of `output.format`."""
 HDF5 = OUTPUTS["hdf5"]
-RUN_FILE = HDF5.file
 RUN_FILES = tuple(one.file for one in OUTPUTS.values())
 
 

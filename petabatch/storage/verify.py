@@ -213,12 +213,12 @@ def repair(directory: RunDirectory) -> list[tuple[str, str]]:
     claimed the directory. Raises DamagedError, with nothing changed, if the description of what segments hold
     is damaged too.
     """
-    states = list(file_states(directory))
     done = [("lost", name) for name in points.lose_damaged(directory)]
+    if directory.in_waves:
+        return done
+    states = list(file_states(directory))
     damaged = {state.name for state in states if state.state == "damaged"}
-    if not directory.in_waves and (
-        directory.index in damaged or all_segments(directory) or lost_segments(directory)
-    ):
+    if directory.index in damaged or all_segments(directory) or lost_segments(directory):
         d = describe(directory)
         indexed = indexed_steps(directory)
         whole = [s.checkpoint for s in states if s.checkpoint is not None and s.name not in damaged]
