@@ -614,6 +614,14 @@ def test_points_start_from_a_checkpoint_that_its_run_has_removed(
     swept(small, "waves", *FROZEN, SWEEP, force=True).close()
 
 
+def test_it_is_said_that_points_beside_finished_ones_end_without_a_checkpoint(small: Path) -> None:
+    swept(small, "waves", f"sweep.{KEY}=[0.2, 0.3]").close()
+    log, said = small.parent / "waves" / "log.txt", "no checkpoint is kept at the end"
+    assert said not in log.read_text()
+    swept(small, "waves", f"sweep.{KEY}=[0.2, 0.3, 0.4]", extend=True).close()
+    assert said in log.read_text()
+
+
 @pytest.mark.parametrize("origin", ["", "origin/checkpoints/step_000000010.h5"])
 def test_a_sweep_that_starts_from_the_run_that_it_replaces_has_its_checkpoint(
     small: Path, origin: str
