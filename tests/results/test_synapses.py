@@ -324,6 +324,8 @@ def test_weights_that_are_assigned_are_recorded_from_then_on() -> None:
             sim.synapses("n")
         with pytest.raises(ArgumentError, match="this rank does not have it"):
             sim.synapses("c", slice=3)
+        with pytest.raises(ArgumentError, match="found:    -4\n"):
+            sim.synapses("c", slice=-4)
 
 
 def test_weights_that_are_not_finite_are_named() -> None:
