@@ -26,7 +26,7 @@ from petabatch.spec.compiled import NotSuitable
 from petabatch.spec.load import Loaded, resolved
 from petabatch.spec.memory import held
 from petabatch.spec.network import Network
-from petabatch.start_from import Place, from_kept_origin, initialise_from
+from petabatch.start_from import Place, from_kept_origin, initialise_from, keep_origin
 from petabatch.storage import FORMAT
 from petabatch.storage.claim import Claim
 from petabatch.storage.directory import RunDirectory
@@ -117,7 +117,10 @@ def new_directory(
     files: Sequence[Fingerprint],
     claim: Claim | None,
 ) -> RunDirectory:
-    """Make the directory of a new run; called on rank 0."""
+    """Make the directory of a new run; called on rank 0.
+
+    Points of a sweep start from a copy of a checkpoint: the run that it is of may go on and remove it.
+    """
     return RunDirectory.create(
         out,
         loaded.text,
@@ -132,6 +135,7 @@ def new_directory(
             *OUTPUTS[loaded.network.output.format].folders,
         ),
         _derived(loaded.network),
+        lambda made: None if loaded.network.sweep is None else keep_origin(made, loaded.network.run),
     )
 
 

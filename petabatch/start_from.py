@@ -34,7 +34,7 @@ from petabatch.storage.checkpoint import (
     parts_of,
 )
 from petabatch.storage.directory import RunDirectory
-from petabatch.storage.files import CHECKPOINTS, ORIGIN
+from petabatch.storage.files import KEPT
 
 if TYPE_CHECKING:
     from petabatch.engine.engine import Engine
@@ -123,25 +123,26 @@ def initialise_from(engine: Engine, place: Place | None = None) -> None:
     engine.resume(origin.step, engine.state.saved())
 
 
-def keep_origin(directory: RunDirectory, loaded: Loaded) -> None:
-    """Copy the checkpoint that the points of a sweep start from: its run may go on and remove it.
-
-    Raises StorageError.
-    """
-    if loaded.network.run.start_from is None:
+def keep_origin(directory: RunDirectory, run: Run) -> None:
+    """Copy the checkpoint that a run starts from, if it does; raises StorageError."""
+    if run.start_from is None:
         return
-    head = Path(loaded.network.run.start_from)
-    folder = directory.path / ORIGIN / CHECKPOINTS
-    folder.mkdir(parents=True, exist_ok=True)
+    head = Path(run.start_from)
+    folder = directory.path / KEPT
+    folder.mkdir(parents=True)
     for name in (*(part.name for part in parts_of(head)), head.name):
-        with (head.parent / name).open("rb") as source, new_file(folder / name) as copy:
+        try:
+            source = (head.parent / name).open("rb")
+        except OSError as error:
+            raise StorageError(f"{head.parent / name}: cannot be read: {error.strerror}") from error
+        with source, new_file(folder / name) as copy:
             shutil.copyfileobj(source, copy)
 
 
 def from_kept_origin(directory: RunDirectory, loaded: Loaded) -> Loaded:
     """Return the network of a directory, which starts from the copy of a checkpoint that is kept in it."""
     network = loaded.network
-    kept = directory.path / ORIGIN / CHECKPOINTS / Path(network.run.start_from or "").name
+    kept = directory.path / KEPT / Path(network.run.start_from or "").name
     if not kept.is_file():
         return loaded
     run = network.run.model_copy(update={"start_from": str(kept)})

@@ -20,7 +20,7 @@ from petabatch.storage.checkpoint import checkpoint_steps
 from petabatch.storage.claim import claimed
 from petabatch.storage.damaged import naming_damage
 from petabatch.storage.directory import RunDirectory
-from petabatch.storage.files import PARTS, RUN_FILES
+from petabatch.storage.files import PARTS, RUN_FILES, lacking
 from petabatch.storage.gaps import steps_text
 from petabatch.storage.points import names_of, read
 from petabatch.storage.verify import file_states
@@ -121,7 +121,7 @@ def ended(path: Path) -> bool:
 
 def _directory(path: Path) -> RunDirectory | None:
     """Return the run directory that a path names; None for a file that stands for itself."""
-    if not path.is_file() and path.name not in RUN_FILES:
+    if not path.is_file() and (path.name not in RUN_FILES or not lacking(path)):
         return RunDirectory.open(path)
     if path.name not in RUN_FILES:
         return None

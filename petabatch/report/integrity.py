@@ -9,7 +9,7 @@ from pathlib import Path
 from petabatch.errors import StorageError
 from petabatch.storage.claim import Claim, claimed
 from petabatch.storage.directory import RunDirectory
-from petabatch.storage.files import DATA, DESCRIPTION, INPUTS, POINTS, RESOLVED
+from petabatch.storage.files import DATA, DESCRIPTION, INPUTS, KEPT, POINTS, RESOLVED
 from petabatch.storage.verify import FileState, can_be_indexed, file_states, repair
 
 _NEEDED = (RESOLVED, INPUTS, DESCRIPTION)
@@ -83,6 +83,8 @@ def _meaning(
         return "`petabatch resume` makes its points again"
     if state.name.startswith(f"{POINTS}/"):
         return "`petabatch verify --repair` takes damaged points out, and `petabatch resume` makes them again"
+    if state.name.startswith(f"{KEPT}/"):
+        return "no more points can be made; restore the file from a copy"
     if state.name in _NEEDED or state.name.startswith(f"{DATA}/"):
         return "the run cannot be resumed; restore the file from a copy"
     return "nothing depends on this file"

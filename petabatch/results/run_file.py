@@ -17,7 +17,7 @@ from petabatch.results.series import slice_number
 from petabatch.storage import JSON_ATTRIBUTES, seal
 from petabatch.storage.containment import refuse_links
 from petabatch.storage.damaged import naming_damage, refuse_others
-from petabatch.storage.files import HDF5, PARTS, POINTS, output_at, output_in
+from petabatch.storage.files import HDF5, PARTS, POINTS, lacking, output_at, output_in
 from petabatch.storage.format import format_of
 
 
@@ -31,7 +31,7 @@ def find(path: str | os.PathLike[str]) -> Path:
         hint = similar_path(target, lambda path: path.is_dir() or path.suffix == ".h5")
         problem = Problem("", "there is no such run directory or file", hint=hint)
         raise StorageError(problem.render(str(target)))
-    if target.is_dir() and output_at(target) is HDF5:
+    if target.is_dir() and (output_at(target) is HDF5 or not lacking(target)):
         refuse_links(target)
         output = output_in(target)
         if not (target / output.file).exists() and not (target / PARTS).is_dir():

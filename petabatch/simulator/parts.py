@@ -227,10 +227,10 @@ def synapses_of(simulator: Simulator, name: str, number: int) -> SynapseTable:
     graph, mine = simulator._engine.plan.graph, simulator.slices
     if name not in graph.synapses:
         raise unknown("connection with single synapses", name, list(graph.synapses))
-    number = whole_number("slice", number)
-    number = mine.stop + number if number < 0 else number
+    given = whole_number("slice", number)
+    number = mine.stop + given if given < 0 else given
     if number not in mine:
-        raise ArgumentError("slice", "this rank does not have it", number, f"{mine.start} to {mine.stop - 1}")
+        raise ArgumentError("slice", "this rank does not have it", given, f"{mine.start} to {mine.stop - 1}")
     connection, place = part(simulator, f"connections.{name}"), number - mine.start
     arrays = {
         key: connection[key] for key in ("starts", "targets", "weights", "delays") if key in connection.arrays

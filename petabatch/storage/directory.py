@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -153,16 +153,18 @@ class RunDirectory:
         claim: Claim | None = None,
         folders: Sequence[str] = (),
         equations: Mapping[str, object] | None = None,
+        fill: Callable[[RunDirectory], None] = lambda made: None,
     ) -> RunDirectory:
         """Create a new run directory; `force` replaces an existing one. Called on rank 0 only.
 
         `arrays` are those that the run was given in memory, by their names in `resolved`. `claim` claims the
         new directory before others can see it. `folders` are made in it beside those of every run.
-        `equations` is what was derived of those of the network.
+        `equations` is what was derived of those of the network. `fill` writes what else is in it before
+        others can see it, and while the one that it replaces can still be read.
 
         Raises RunDirectoryError when `path` exists (without `force`), is not recognisably a run directory or
-        is that of a run in progress (with `force`), or cannot be written. After an error nothing has changed
-        on disk.
+        is that of a run in progress (with `force`), or cannot be written, and what `fill` raises. After an
+        error nothing has changed on disk.
         """
         target = Path(path).absolute()
         exists = os.path.lexists(target)
@@ -192,6 +194,7 @@ class RunDirectory:
                     np.save(file, array, allow_pickle=False)
                     file.flush()
                     seal.seal(file.fileno(), made.run_id)
+            fill(made)
             if claim is not None:
                 claim.take(fresh, target)
             if exists:

@@ -18,7 +18,8 @@ DESCRIPTION = "run.json"
 POINTS = "points"
 """The folder of a sweep or a pool; see `storage.points`."""
 ORIGIN = "origin"
-"""The folder of a sweep with the checkpoint that its points start from, in a folder `CHECKPOINTS`."""
+KEPT = f"{ORIGIN}/{CHECKPOINTS}"
+"""The folder of a sweep with the checkpoint that its points start from."""
 LOST = ".lost"
 """Ending of what is left of a segment that is lost; see `storage.lost`."""
 PARAMS = ("params.toml", "params.py")
@@ -56,7 +57,6 @@ OUTPUTS = {
 }
 """By the value of `output.format`."""
 HDF5 = OUTPUTS["hdf5"]
-RUN_FILE = HDF5.file
 RUN_FILES = tuple(one.file for one in OUTPUTS.values())
 
 
@@ -111,6 +111,7 @@ _OURS = {
         if one.metadata
     },
     ORIGIN: re.compile(CHECKPOINTS),
+    KEPT: re.compile(r".+\.h5"),
     POINTS: re.compile(rf"\.?{POINTS_FILE}(\.tmp|\{LOST})?|\d+-of-\d+_\d+\.txt"),
 }
 FOLDERS = tuple(_OURS)

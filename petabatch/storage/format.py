@@ -43,7 +43,7 @@ class RecordedPoints(Protocol):
         """Copy them to a dataset in blocks."""
 
     def copy_chunks(self, path: str, target: Any) -> None:
-        """Copy them to a dataset as they are compressed."""
+        """Copy them to a compressed dataset, as they are where its chunks are theirs."""
 
 
 class Format(ABC):

@@ -1,11 +1,11 @@
-"""Sinks: where what an engine records goes."""
+"""The sink of a run: where what an engine records goes. One in memory is `storage.memory`."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from petabatch.storage.compact import compact
 from petabatch.storage.description import Description
@@ -13,13 +13,6 @@ from petabatch.storage.directory import RunDirectory
 from petabatch.storage.index import drop_after, write_index
 from petabatch.storage.segment import AnyRecord, Record
 from petabatch.variable import Stream
-
-
-class Sink(Protocol):
-    """Takes what this rank has recorded, stretch by stretch of steps."""
-
-    def put(self, records: Sequence[Record], first: int, last: int) -> Any:
-        """Take what was recorded in steps `first` to `last`, both included; return what `commit` is told."""
 
 
 @dataclass(frozen=True)

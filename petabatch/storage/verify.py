@@ -17,7 +17,16 @@ from petabatch.storage.checkpoint_part import verify as verify_part
 from petabatch.storage.claim import claimed
 from petabatch.storage.description import describe, indexed_steps, segments_of, verify_index
 from petabatch.storage.directory import RunDirectory
-from petabatch.storage.files import CHECKPOINTS, DESCRIPTION, LOST, PARAMS, PARTS, POINTS
+from petabatch.storage.files import (
+    CHECKPOINTS,
+    DESCRIPTION,
+    KEPT,
+    LOST,
+    PARAMS,
+    PARTS,
+    POINTS,
+    resolved_value,
+)
 from petabatch.storage.gaps import steps_text
 from petabatch.storage.index import write_index
 from petabatch.storage.lost import drop_lost, give_up, lost_segments
@@ -77,13 +86,14 @@ def file_states(directory: RunDirectory, limit: float = math.inf) -> Iterator[Fi
 
     for name in _fixed_files(directory):
         yield from state(name, partial(_check_fixed, directory, name), needed_by=root)
-    for head in reversed(checkpoint_heads(directory)):
-        step = step_of(head)
-        yield from state(f"{CHECKPOINTS}/{head.name}", partial(_check_head, head), step)
+    heads = [(CHECKPOINTS, head, step_of(head)) for head in reversed(checkpoint_heads(directory))]
+    for folder, head, step in (*heads, *((KEPT, head, None) for head in _kept(directory))):
+        needed_by = root if folder == KEPT else None
+        yield from state(f"{folder}/{head.name}", partial(_check_head, head), step, needed_by=needed_by)
         with suppress(StorageError):
             for part in parts_of(head):
                 check = partial(verify_part, head, part)
-                yield from state(f"{CHECKPOINTS}/{part.name}", check, step, needed_by=head)
+                yield from state(f"{folder}/{part.name}", check, step, needed_by=head)
     for path in waves_of(root):
         yield from state(f"{CHECKPOINTS}/{path.name}", partial(_check_wave, path))
     described, there = root / DESCRIPTION, set(points.names_of(root))
@@ -119,6 +129,13 @@ def _fixed_files(directory: RunDirectory) -> list[str]:
     indexed = flushed or merged or len(of_rank_0) > 1 or _ended(directory) or there
     described = indexed or (directory.path / DESCRIPTION).exists()
     return [*given, *directory.initial_files(), *[DESCRIPTION] * described, *[directory.index] * indexed]
+
+
+def _kept(directory: RunDirectory) -> list[Path]:
+    """Return the head of the checkpoint from which the points of a sweep start, if it has a copy of one."""
+    name = resolved_value(directory.path, "run", "start_from")
+    folder = directory.path / KEPT
+    return [folder / Path(str(name)).name] if name is not None and folder.is_dir() else []
 
 
 def _ended(directory: RunDirectory) -> bool:
@@ -196,12 +213,12 @@ def repair(directory: RunDirectory) -> list[tuple[str, str]]:
     claimed the directory. Raises DamagedError, with nothing changed, if the description of what segments hold
     is damaged too.
     """
-    states = list(file_states(directory))
     done = [("lost", name) for name in points.lose_damaged(directory)]
+    if directory.in_waves:
+        return done
+    states = list(file_states(directory))
     damaged = {state.name for state in states if state.state == "damaged"}
-    if not directory.in_waves and (
-        directory.index in damaged or all_segments(directory) or lost_segments(directory)
-    ):
+    if directory.index in damaged or all_segments(directory) or lost_segments(directory):
         d = describe(directory)
         indexed = indexed_steps(directory)
         whole = [s.checkpoint for s in states if s.checkpoint is not None and s.name not in damaged]

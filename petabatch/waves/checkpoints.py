@@ -198,8 +198,11 @@ def _rows(values: np.ndarray) -> set[bytes]:
     return {row.tobytes() for row in np.ascontiguousarray(values)}
 
 
-def save_end(directory: RunDirectory, network: Network, ends: Sequence[End], leaders: Comm) -> None:
-    """Write the state of all slices of a sweep, if each rank has at most one wave of them; collective."""
+def save_end(directory: RunDirectory, network: Network, ends: Sequence[End], leaders: Comm) -> bool:
+    """Write the state of all slices of a sweep, if each rank has at most one wave of them; collective.
+
+    Return whether it is written.
+    """
     ranks = leaders.gather([(one.numbers[0], one.numbers[-1] + 1, len(one.numbers)) for one in ends]) or ()
     found = sorted(span for spans in ranks for span in spans)
     edges = [0, *(end for _, end, _ in found)]
@@ -207,11 +210,11 @@ def save_end(directory: RunDirectory, network: Network, ends: Sequence[End], lea
     in_one = all(len(spans) <= 1 for spans in ranks) and all(end - begin == n for begin, end, n in found)
     begins: list[int] | None = leaders.broadcast(edges[:-1] if covers and in_one else None)
     if begins is None:
-        return
+        return False
     mine = ends[0] if ends else None
     writers = leaders.split(int(mine is not None))
     if mine is None:
-        return
+        return True
 
     def in_order(part: Part) -> Sequence[Part] | None:
         parts = writers.gather(part)
@@ -232,3 +235,4 @@ def save_end(directory: RunDirectory, network: Network, ends: Sequence[End], lea
         gather=in_order,
         keep=network.checkpoint.keep,
     )
+    return True

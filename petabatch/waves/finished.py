@@ -109,13 +109,20 @@ class Finished:
         number, row = map(int, self._places[self.found[place]])
         return self.files[number].why.get(row, "")
 
-    def values(self, path: str, places: np.ndarray) -> np.ndarray:
-        """Return what was recorded of the points at these places, `[points, times, batch, ...]`."""
-        layout = self.files[0].layout
-        values = np.empty((len(places), *layout.recorded[path]), layout.known[path].dtype)
+    def values(self, path: str, places: np.ndarray, layout: Layout) -> np.ndarray:
+        """Return what was recorded of the points at these places, `[points, times, batch, ...]`.
+
+        Files of a sweep that was extended may have less room for synapses than its `layout`, or more.
+        """
+        values = np.zeros((len(places), *layout.recorded[path]), layout.known[path].dtype)
         for file, rows, at in self._in_files(places):
-            values[at] = file.recorded(path, rows)
+            found = file.recorded(path, rows)
+            values[at, ..., : found.shape[-1]] = found[..., : values.shape[-1]]
         return values
+
+    def alike(self, path: str, layout: Layout) -> bool:
+        """Return whether all files have the room of a `layout`."""
+        return all(file.layout.recorded.get(path) == layout.recorded[path] for file in self.files)
 
     def _in_files(self, places: np.ndarray) -> Iterator[tuple[PointsFile, np.ndarray, np.ndarray]]:
         """Yield each file with the rows of points at these places, and where they are among these."""

@@ -37,7 +37,7 @@ class _Recorded:
     """Points that have a place."""
     done: np.ndarray
     """Those that are finished."""
-    batch: int
+    layout: Layout
     events: Mapping[str, np.ndarray]
     common: Mapping[str, np.ndarray]
 
@@ -51,11 +51,14 @@ class _Recorded:
         if not stream.batched:
             return self.common[stream.path]
         if len(self.done) == len(self.places):
-            return np.moveaxis(self.finished.values(stream.path, self.places), 0, 1).reshape(shape)
+            found = self.finished.values(stream.path, self.places, self.layout)
+            return np.moveaxis(found, 0, 1).reshape(shape)
         unknown = np.nan if np.issubdtype(stream.dtype, np.floating) else 0
-        whole = np.full((length, len(self.places), self.batch, *stream.shape[1:]), unknown, stream.dtype)
+        each = (self.layout.batch, *stream.shape[1:])
+        whole = np.full((length, len(self.places), *each), unknown, stream.dtype)
         if len(self.done):
-            whole[:, self.done] = np.moveaxis(self.finished.values(stream.path, self.done), 0, 1)
+            found = self.finished.values(stream.path, self.done, self.layout)
+            whole[:, self.done] = np.moveaxis(found, 0, 1)
         return whole.reshape(shape)
 
     def fits(self, stream: Stream, length: int) -> bool:
@@ -63,10 +66,13 @@ class _Recorded:
         return length * stream.nbytes <= _AT_ONCE
 
     def copy_chunks(self, path: str, target: Any) -> None:
-        """Copy what is compressed as it is."""
+        """Copy what is compressed, as it is where files have the room that the index has."""
+        if not self.finished.alike(path, self.layout):
+            self.copy_blocks(path, target)
+            return
         for file, rows, place in self.finished.stretches(self.places, len(self.places)):
             for (row, step, slice_, *rest), mask, data in file.chunks(path, rows):
-                number = (place + row - rows.start) * self.batch + slice_
+                number = (place + row - rows.start) * self.layout.batch + slice_
                 target.id.write_direct_chunk((step, number, *rest), data, mask)
 
     def copy_blocks(self, path: str, target: Any) -> None:
@@ -74,11 +80,14 @@ class _Recorded:
         point = target.nbytes // len(self.places)
         times = max(1, len(target) * _BLOCK // point)
         for file, rows, place in self.finished.stretches(self.places, max(1, _BLOCK // point)):
-            first, end = place * self.batch, (place + len(rows)) * self.batch
+            first, end = place * self.layout.batch, (place + len(rows)) * self.layout.batch
             for at, values in file.blocks(path, rows, times):
-                count = values.shape[1]
-                shape = (count, end - first, *target.shape[2:])
-                target[at : at + count, first:end] = np.moveaxis(values, 0, 1).reshape(shape)
+                count, room = values.shape[1], min(values.shape[-1], target.shape[-1])
+                found = np.moveaxis(values, 0, 1).reshape(count, end - first, *values.shape[3:])
+                if found.ndim == 2:
+                    target[at : at + count, first:end] = found
+                else:
+                    target[at : at + count, first:end, ..., :room] = found[..., :room]
 
 
 def write_index(
@@ -123,7 +132,7 @@ def write_index(
     steps = {path: np.asarray(steps, np.int64) for path, steps in layout.steps.items()}
     steps |= {one.path: events[_folder(one)]["step"] for one in streams if one.events}
 
-    recorded = _Recorded(finished, places, done, batch, events, common)
+    recorded = _Recorded(finished, places, done, layout, events, common)
     values = directory.format.place_of_points(recorded)
 
     def times(group: Any, name: str, stream: Stream, length: int) -> Any:
@@ -133,7 +142,7 @@ def write_index(
         *experiment.coordinates(streams, finished.points.numbers[places]),
         _failed(finished, places, layout),
     )
-    row = Row(experiment.began, experiment.base.length, steps)
+    row = Row(experiment.began + 1, experiment.base.length, steps)
     described = replace(described, coordinates=differing)
     directory.format.write_index(
         directory,

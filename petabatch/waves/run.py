@@ -20,14 +20,14 @@ from petabatch.parallel.launch import connected
 from petabatch.params import read
 from petabatch.results import open as open_results
 from petabatch.spec.load import Loaded, resolved
-from petabatch.start_from import from_kept_origin, keep_origin
+from petabatch.start_from import from_kept_origin
 from petabatch.stop_signals import StopFlag
 from petabatch.storage.checkpoint import checkpoint_steps, drop_checkpoints
 from petabatch.storage.claim import Claim, claimed
 from petabatch.storage.description import Status, recorded_provenance, status_of
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.files import DESCRIPTION, RESOLVED
-from petabatch.storage.inputs import compare, of_hosts
+from petabatch.storage.inputs import Fingerprint, compare, of_hosts
 from petabatch.storage.points import PointsFiles, drop_superseded
 from petabatch.storage.verify import repair as repair_files
 from petabatch.waves.experiment import Experiment, same_network
@@ -118,12 +118,9 @@ def run(
                 if chunk is not None:
                     _clean_alone(made)
                 claim.take(made.path, shared=chunk is not None)
-                _go_on(made, loaded, extend and chunk is None)
-                compare(made, files, changed_input=False)
-            else:
-                if chunk is not None:
-                    claim.take(made.path, shared=True)
-                keep_origin(made, loaded)
+                _go_on(made, loaded, files, extend and chunk is None)
+            elif chunk is not None:
+                claim.take(made.path, shared=True)
         directory: RunDirectory = comm.broadcast(made)
         plan = replace(plan, loaded=from_kept_origin(directory, loaded))
         return _compute(directory, plan, team, chunk, False, quiet, flag)
@@ -210,8 +207,11 @@ def _clean_alone(directory: RunDirectory) -> None:
         _clean(directory)
 
 
-def _go_on(directory: RunDirectory, loaded: Loaded, extend: bool) -> None:
-    """Prepare a directory for further points; raises RunDirectoryError unless they are of its network."""
+def _go_on(directory: RunDirectory, loaded: Loaded, files: Sequence[Fingerprint], extend: bool) -> None:
+    """Prepare a directory for further points, which read `files`.
+
+    Raises RunDirectoryError unless they are of its network, InputError unless they have its input.
+    """
     if not directory.in_waves:
         raise RunDirectoryError(
             f"{directory.path}: this run is no sweep or pool, and has no points\n"
@@ -220,6 +220,7 @@ def _go_on(directory: RunDirectory, loaded: Loaded, extend: bool) -> None:
     directory.verify()
     there = reloaded(directory, False, ())
     same_network(directory, there, loaded)
+    compare(directory, files, changed_input=False)
     if there.network.sweep == loaded.network.sweep:
         return
     if not extend:

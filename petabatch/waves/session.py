@@ -141,7 +141,9 @@ class WavesSession:
             unfinished = self.comm.any(left)  # a rank that waits for the last points watches another one
         counter.close()
         if checkpoints.keeps_ends and not unfinished and self.team.leads:
-            save_end(self.directory, self.plan.network, checkpoints.ends, self.team.leaders)
+            kept = save_end(self.directory, self.plan.network, checkpoints.ends, self.team.leaders)
+            if not kept and len(self.left.numbers):  # else that of before is
+                log.info("no checkpoint is kept at the end: not all points were made together")
         self._rank_times = self.comm.gather(self._spent.now(self._times)) or ()  # when all have committed
         if self._indexes:
             self.index("stopped" if unfinished else "done")

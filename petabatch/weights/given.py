@@ -129,8 +129,9 @@ class WeightFile(Initial):
             return open_mat(self.path, self.dataset), self.path
         path = os.path.join(self.path, "run.h5") if os.path.isdir(self.path) else self.path
         if os.path.isdir(self.path) and not os.path.exists(path):
-            kinds = {os.path.splitext(name)[1] for name in os.listdir(self.path) if name.startswith("run.")}
-            for kind in sorted(kinds - {".json"}):
+            names = (name for name in os.listdir(self.path) if name.startswith("run."))
+            kinds = {os.path.splitext(name)[1] for name in names if os.path.isdir(f"{self.path}/{name}")}
+            for kind in sorted(kinds):
                 hint = f"`petabatch merge {self.path} -o FILE.h5` makes a file that can be given here"
                 found = f"{self.path}: this run is in {kind[1:].capitalize()}, not in HDF5"
                 raise InputError(f"{found}\n    hint:     {hint}")

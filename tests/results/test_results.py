@@ -21,6 +21,7 @@ from petabatch.errors import (
     StorageError,
     UnknownName,
 )
+from petabatch.report.information import describe
 from petabatch.results import Results
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.merge import merge
@@ -155,6 +156,14 @@ def test_files_of_others_and_of_other_versions_are_refused(tmp_path: Path) -> No
         file.attrs["petabatch_format"], file.attrs["kind"] = 99, "run"
     with pytest.raises(FormatError, match="found:    format 99"):
         petabatch.open(tmp_path / "other.h5")
+
+
+@pytest.mark.parametrize("name", ["run.h5", "run.zarr"])
+def test_a_run_directory_may_be_called_as_what_is_in_one(small: Path, name: str) -> None:
+    out = alone(small, name)
+    with petabatch.open(out) as run:
+        assert run.path == out / "run.h5"
+    assert describe(out).startswith(f"run directory      {out}")
 
 
 def test_reading_never_imports_the_simulator() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,6 +19,7 @@ from petabatch.plotting.weights import weights
 from petabatch.session import RunSession
 from petabatch.spec.sweep import Sweep
 from petabatch.spec.weights import Initial
+from petabatch.waves import index
 from petabatch.weights import Uniform
 from petabatch.weights.given import WeightArray, WeightFile
 from support.commands import Command
@@ -226,6 +228,38 @@ def test_points_of_a_sweep_have_those_of_single_runs(tmp_path: Path, kind: str, 
                 same(run.synapses("c", slice=3 * point + number), alone.synapses("c", slice=number))
 
 
+@pytest.mark.parametrize(("first", "then"), [([0.1, 0.2], [0.9, 0.1, 0.2]), ([0.1, 0.9], [0.3, 0.1])])
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("stored", ["at once", "in blocks", "in chunks"])
+def test_points_of_a_sweep_that_is_extended_have_room_for_theirs(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    first: list[float],
+    then: list[float],
+    format: str,
+    stored: str,
+) -> None:
+    """Points with more synapses than those before, or fewer: files of points have other widths."""
+    if stored == "in chunks":  # of more than 4 KiB
+        monkeypatch.setattr(sys.modules[__name__], "PRE", (1, 200, 5))
+    if stored == "in blocks":
+        monkeypatch.setattr(index, "_AT_ONCE", 0)
+        monkeypatch.setattr(index, "_BLOCK", 1 << 10)
+
+    def swept(out: str, values: list[float], **keys: bool) -> None:
+        points = Sweep(connections={"c": {"probability": values}})
+        net = network(format=format).model_copy(update={"sweep": points})
+        petabatch.run(net, out=tmp_path / out, quiet=True, **keys).close()
+
+    swept("run", first)
+    swept("run", then, extend=True)
+    swept("whole", then)
+    with petabatch.open(tmp_path / "run") as run, petabatch.open(tmp_path / "whole") as whole:
+        assert list(run) == list(whole)
+        for name in whole:
+            np.testing.assert_array_equal(run[name][...], whole[name][...], err_msg=name)
+
+
 @pytest.mark.parametrize("per_slice", [False, True])
 def test_slices_of_a_pool_have_those_of_a_batch(tmp_path: Path, per_slice: bool) -> None:
     net = network(per_slice=per_slice, run={"batch": 5})
@@ -290,6 +324,8 @@ def test_weights_that_are_assigned_are_recorded_from_then_on() -> None:
             sim.synapses("n")
         with pytest.raises(ArgumentError, match="this rank does not have it"):
             sim.synapses("c", slice=3)
+        with pytest.raises(ArgumentError, match="found:    -4\n"):
+            sim.synapses("c", slice=-4)
 
 
 def test_weights_that_are_not_finite_are_named() -> None:

@@ -182,9 +182,12 @@ def test_an_existing_directory_is_refused_without_force_and_replaced_with_it(tmp
     assert [p.name for p in tmp_path.iterdir()] == ["run"]
 
 
-@pytest.mark.parametrize("foreign", ["notes.txt", "parts/mine.h5", "checkpoints/figure.png"])
+@pytest.mark.parametrize(
+    "foreign", ["notes.txt", "parts/mine.h5", "checkpoints/figure.png", "origin/checkpoints/a.txt"]
+)
 def test_force_leaves_alone_what_no_run_wrote(tmp_path: Path, foreign: str) -> None:
     directory = make(tmp_path)
+    (directory.path / foreign).parent.mkdir(parents=True, exist_ok=True)
     (directory.path / foreign).write_text("precious")
     with pytest.raises(RunDirectoryError, match=Path(foreign).name):
         RunDirectory.create(directory.path, "", force=True)

@@ -330,6 +330,19 @@ def test_points_record_the_events_of_their_own_runs(
         np.testing.assert_array_equal(run["probes/firing/rate"][:, 6:], own["probes/firing/rate"][...])
 
 
+def test_points_that_start_from_a_run_have_its_rates(file: Path, whole: Path, tmp_path: Path) -> None:
+    """They record one step fewer than there are from that of the checkpoint on."""
+    settings = [f"run.start_from={whole}", "run.steps=250"]
+    swept = simulation.read(file, [*settings, "sweep.layers.p.rate=[2.5, 1.0]"])
+    with (
+        simulation.run(swept, tmp_path / "swept", quiet=True) as run,
+        simulation.run(simulation.read(file, settings), tmp_path / "own", quiet=True) as own,
+    ):
+        assert own.spikes("e").recorded == run.spikes("e").recorded == 10
+        assert own.spikes("e").rates.any()
+        np.testing.assert_array_equal(run.spikes("e").rates, own.spikes("e").rates)
+
+
 def test_a_wave_that_was_killed_goes_on_with_its_events(
     file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -38,6 +38,7 @@ from petabatch.storage.merge import merge
 from petabatch.storage.point_rows import Rows
 from petabatch.storage.prune import prune
 from petabatch.waves import checkpoints, plan, session
+from petabatch.waves import run as waves_run
 from petabatch.waves.finished import Points
 from petabatch.waves.progress import PointsProgress
 from petabatch.waves.queue import Chunk
@@ -507,6 +508,16 @@ def test_a_sweep_whose_points_are_extended_keeps_no_state_of_the_points_before(
         )
 
 
+def test_a_sweep_that_is_not_extended_for_its_input_has_changed_stays_as_it_was(small: Path) -> None:
+    swept(small, "waves", f"sweep.{KEY}=[0.2, 0.3]").close()
+    out, images = small.parent / "waves", small.parent / "images.npy"
+    before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    np.save(images, np.load(images)[::-1])
+    with pytest.raises(InputError, match="the input files have changed"):
+        swept(small, "waves", f"sweep.{KEY}=[0.2, 0.3, 0.4]", extend=True)
+    assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
+
+
 @pytest.mark.parametrize("waves", [(), ("sweep.wave=1",)])
 def test_it_is_said_that_several_waves_end_without_a_checkpoint(small: Path, waves: Sequence[str]) -> None:
     swept(small, "waves", f"sweep.{KEY}=[0.2, 0.3]", *waves).close()
@@ -601,6 +612,68 @@ def test_points_start_from_a_checkpoint_that_its_run_has_removed(
     assert_same(recorded(results.open(out)), expected)
     assert verify(out, False)[1]
     swept(small, "waves", *FROZEN, SWEEP, force=True).close()
+
+
+def test_it_is_said_that_points_beside_finished_ones_end_without_a_checkpoint(small: Path) -> None:
+    swept(small, "waves", f"sweep.{KEY}=[0.2, 0.3]").close()
+    log, said = small.parent / "waves" / "log.txt", "no checkpoint is kept at the end"
+    assert said not in log.read_text()
+    swept(small, "waves", f"sweep.{KEY}=[0.2, 0.3, 0.4]", extend=True).close()
+    assert said in log.read_text()
+
+
+@pytest.mark.parametrize("origin", ["", "origin/checkpoints/step_000000010.h5"])
+def test_a_sweep_that_starts_from_the_run_that_it_replaces_has_its_checkpoint(
+    small: Path, origin: str
+) -> None:
+    first = alone(small, "first", *FROZEN, "run.displays=1")
+    settings = ("run.displays=4", f"sweep.{KEY}=[0.2, 0.3]")
+    expected = recorded(swept(small, "whole", f"run.start_from={first}", *settings))
+    out = small.parent / "waves"
+    shutil.copytree(small.parent / "whole" if origin else first, out)
+    assert_same(
+        recorded(swept(small, "waves", f"run.start_from={out / origin}", *settings, force=True)), expected
+    )
+
+
+def test_a_sweep_whose_checkpoint_is_gone_replaces_no_run(
+    small: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its run has removed it, with those after it, since the sweep was planned."""
+    first = alone(small, "first", *FROZEN, "run.displays=1")
+    settings = (f"run.start_from={first}", "run.displays=4", f"sweep.{KEY}=[0.2, 0.3]")
+    alone(small, "waves", *FROZEN)
+    before = {path: path.read_bytes() for path in (small.parent / "waves").rglob("*") if path.is_file()}
+    of_hosts = waves_run.of_hosts
+
+    def pruned(*arguments: Any) -> Any:
+        found = of_hosts(*arguments)
+        for path in (first / "checkpoints").glob("*rank*"):
+            path.unlink()
+        return found
+
+    monkeypatch.setattr(waves_run, "of_hosts", pruned)
+    with pytest.raises(StorageError, match=r"step_000000010_rank_.* cannot be read"):
+        swept(small, "waves", *settings, force=True)
+    assert {
+        path: path.read_bytes() for path in (small.parent / "waves").rglob("*") if path.is_file()
+    } == before
+
+
+@pytest.mark.parametrize("part", [False, True])
+def test_a_damaged_copy_of_the_checkpoint_that_points_start_from_is_noticed(small: Path, part: bool) -> None:
+    first = alone(small, "first", *FROZEN, "run.displays=1")
+    swept(small, "waves", f"run.start_from={first}", "run.displays=4", f"sweep.{KEY}=[0.2, 0.3]").close()
+    out = small.parent / "waves"
+    assert verify(out, False)[1]
+    (path,) = (one for one in (out / "origin/checkpoints").iterdir() if ("rank" in one.name) == part)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:2000] + bytes([whole[2000] ^ 1]) + whole[2001:])
+    text, good = verify(out, False)
+    assert not good
+    assert re.search(rf"damaged .*{path.name}.*\n +no more points can be made", text)
+    path.unlink()
+    assert not verify(out, False)[1]
 
 
 def test_points_do_not_start_from_a_checkpoint_that_was_replaced(small: Path) -> None:

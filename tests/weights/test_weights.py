@@ -206,6 +206,16 @@ def test_the_newest_weights_of_a_run_are_taken(tmp_path: Path) -> None:
         WeightFile(path=str(tmp_path), connection="empty").weights(SHAPE, stream(1, "w"))
 
 
+def test_a_folder_without_a_run_is_not_called_one_in_another_format(tmp_path: Path) -> None:
+    (tmp_path / "run.sh").touch()
+    file = WeightFile(path=str(tmp_path), connection="c")
+    with pytest.raises(InputError, match=r"run\.h5: there is no such file"):
+        file.stored()
+    (tmp_path / "run.zarr").mkdir()
+    with pytest.raises(InputError, match="this run is in Zarr, not in HDF5"):
+        file.stored()
+
+
 def test_weights_that_do_not_fit_are_an_error_that_shows_both_shapes(tmp_path: Path) -> None:
     np.save(tmp_path / "w.npy", random_weights((5, 4, 3, 1)))
     with pytest.raises(InputError, match=r"(?s)w\.npy.*found: .*\[5, 4, 3, 1\].*\[1, 1, 5, 4, 3, 2\]"):
