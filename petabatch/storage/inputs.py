@@ -106,11 +106,12 @@ def compare_plugins(directory: RunDirectory, plugins: Sequence[str], changed_inp
     )
 
 
-def compare(directory: RunDirectory, now: Sequence[Fingerprint], changed_input: bool) -> None:
+def compare(directory: RunDirectory, now: Sequence[Fingerprint], changed_input: bool | None = None) -> None:
     """Compare the input files with the fingerprints recorded when the run started.
 
     Raises InputError when one has changed, unless `changed_input` allows it; then the new fingerprints
-    replace the old ones. Logs a warning when only modification times differ.
+    replace the old ones. None says that the command has no such option. Logs a warning when only modification
+    times differ.
     """
     before = recorded(directory)
     if [file.content for file in before] == [file.content for file in now]:
@@ -121,11 +122,12 @@ def compare(directory: RunDirectory, now: Sequence[Fingerprint], changed_input: 
         return
     found = _differences(before, now)
     if not changed_input:
+        allow = ", or resume with --changed-input (results then differ from those of an uninterrupted run)"
+        other = ", or choose another directory with --out"
         raise InputError(
             f"{directory.path}: the input files have changed since the run started\n    found:    {found}\n"
             f"    expected: the {len(before):,} file{'s' * (len(before) != 1)} listed in {directory.inputs}\n"
-            f"    hint:     restore them, or resume with --changed-input (results then differ from those of "
-            "an uninterrupted run)"
+            f"    hint:     restore them{other if changed_input is None else allow}"
         )
     log.warning("resuming with changed input files: %s", found)
     directory.write(INPUTS, table(now))

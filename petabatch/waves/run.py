@@ -220,7 +220,7 @@ def _go_on(directory: RunDirectory, loaded: Loaded, files: Sequence[Fingerprint]
     directory.verify()
     there = reloaded(directory, False, ())
     same_network(directory, there, loaded)
-    compare(directory, files, changed_input=False)
+    compare(directory, files)
     if there.network.sweep == loaded.network.sweep:
         return
     if not extend:
