@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from petabatch.report.lines import finished_of
-from petabatch.storage.point_rows import POINT, Layout
+from petabatch.storage.point_rows import POINT, Layout, with_places
 from petabatch.storage.points import PointsFile
 
 
@@ -109,12 +109,12 @@ class Finished:
         number, row = map(int, self._places[self.found[place]])
         return self.files[number].why.get(row, "")
 
-    def values(self, path: str, places: np.ndarray) -> np.ndarray:
+    def values(self, path: str, places: np.ndarray, layout: Layout) -> np.ndarray:
         """Return what was recorded of the points at these places, `[points, times, batch, ...]`."""
-        layout = self.files[0].layout
-        values = np.empty((len(places), *layout.recorded[path]), layout.known[path].dtype)
+        values = np.zeros((len(places), *layout.recorded[path]), layout.known[path].dtype)
         for file, rows, at in self._in_files(places):
-            values[at] = file.recorded(path, rows)
+            if path in file.layout.recorded:  # else it had no places
+                values[at] = with_places(file.recorded(path, rows), values.shape[-1])
         return values
 
     def _in_files(self, places: np.ndarray) -> Iterator[tuple[PointsFile, np.ndarray, np.ndarray]]:

@@ -14,8 +14,8 @@ from petabatch.results.in_memory import Row
 from petabatch.storage.description import Description, Status
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.layout import lay_out
-from petabatch.storage.point_rows import Layout
-from petabatch.storage.points import drop_lost
+from petabatch.storage.point_rows import Layout, with_places
+from petabatch.storage.points import PointsFile, drop_lost
 from petabatch.variable import Coordinate, Stream
 from petabatch.waves.experiment import Experiment
 from petabatch.waves.finished import Finished
@@ -37,9 +37,14 @@ class _Recorded:
     """Points that have a place."""
     done: np.ndarray
     """Those that are finished."""
-    batch: int
+    layout: Layout
     events: Mapping[str, np.ndarray]
     common: Mapping[str, np.ndarray]
+
+    @property
+    def batch(self) -> int:
+        """Slices of a point."""
+        return self.layout.batch
 
     def values(self, stream: Stream, length: int) -> np.ndarray:
         """Return the values of a stream at its `length` times; NaN, or 0, of points that are not finished."""
@@ -51,11 +56,13 @@ class _Recorded:
         if not stream.batched:
             return self.common[stream.path]
         if len(self.done) == len(self.places):
-            return np.moveaxis(self.finished.values(stream.path, self.places), 0, 1).reshape(shape)
+            return np.moveaxis(self.finished.values(stream.path, self.places, self.layout), 0, 1).reshape(
+                shape
+            )
         unknown = np.nan if np.issubdtype(stream.dtype, np.floating) else 0
         whole = np.full((length, len(self.places), self.batch, *stream.shape[1:]), unknown, stream.dtype)
         if len(self.done):
-            whole[:, self.done] = np.moveaxis(self.finished.values(stream.path, self.done), 0, 1)
+            whole[:, self.done] = np.moveaxis(self.finished.values(stream.path, self.done, self.layout), 0, 1)
         return whole.reshape(shape)
 
     def fits(self, stream: Stream, length: int) -> bool:
@@ -64,7 +71,12 @@ class _Recorded:
 
     def copy_chunks(self, path: str, target: Any) -> None:
         """Copy what is compressed as it is."""
+        shape = self.layout.recorded[path]
         for file, rows, place in self.finished.stretches(self.places, len(self.places)):
+            if file.layout.recorded.get(path) != shape:
+                for row in rows:
+                    self._copy(path, file, range(row, row + 1), place + row - rows.start, target, shape[0])
+                continue
             for (row, step, slice_, *rest), mask, data in file.chunks(path, rows):
                 number = (place + row - rows.start) * self.batch + slice_
                 target.id.write_direct_chunk((step, number, *rest), data, mask)
@@ -74,11 +86,17 @@ class _Recorded:
         point = target.nbytes // len(self.places)
         times = max(1, len(target) * _BLOCK // point)
         for file, rows, place in self.finished.stretches(self.places, max(1, _BLOCK // point)):
-            first, end = place * self.batch, (place + len(rows)) * self.batch
-            for at, values in file.blocks(path, rows, times):
-                count = values.shape[1]
-                shape = (count, end - first, *target.shape[2:])
-                target[at : at + count, first:end] = np.moveaxis(values, 0, 1).reshape(shape)
+            self._copy(path, file, rows, place, target, times)
+
+    def _copy(self, path: str, file: PointsFile, rows: range, place: int, target: Any, times: int) -> None:
+        first, end = place * self.batch, (place + len(rows)) * self.batch
+        if path not in file.layout.recorded:
+            return
+        for at, values in file.blocks(path, rows, times):
+            values = with_places(values, self.layout.recorded[path][-1])
+            count = values.shape[1]
+            shape = (count, end - first, *target.shape[2:])
+            target[at : at + count, first:end] = np.moveaxis(values, 0, 1).reshape(shape)
 
 
 def write_index(
@@ -123,7 +141,7 @@ def write_index(
     steps = {path: np.asarray(steps, np.int64) for path, steps in layout.steps.items()}
     steps |= {one.path: events[_folder(one)]["step"] for one in streams if one.events}
 
-    recorded = _Recorded(finished, places, done, batch, events, common)
+    recorded = _Recorded(finished, places, done, layout, events, common)
     values = directory.format.place_of_points(recorded)
 
     def times(group: Any, name: str, stream: Stream, length: int) -> Any:
