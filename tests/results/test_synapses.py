@@ -122,8 +122,9 @@ def test_what_was_not_recorded_is_said() -> None:
     run = in_memory.run(network(output={}))
     with pytest.raises(petabatch.errors.UnknownName, match="no connection named c was recorded"):
         run.synapses("c")
-    with pytest.raises(ParamsError, match="only patches have a `usage`"):
+    with pytest.raises(ParamsError, match="only patches have a `usage`") as raised:
         in_memory.run(network(output={"c": {"variables": ["weights", "usage"]}}))
+    assert len(raised.value.problems) == 1
     run = in_memory.run(network(output={"c": {"every": "never"}}))
     assert not [name for name in run if name.startswith("connections/")]
 
