@@ -52,8 +52,6 @@ SYNONYMS: Mapping[str, Sequence[str]] = {
     "sigma": ("std",),
     "stddev": ("std",),
     "scale": ("std",),
-    "variation": ("cv",),
-    "interval": ("isi",),
     # connections
     "delay": ("delay_steps", "delays"),
     "latency": ("delay_steps", "delays"),

@@ -7,6 +7,7 @@ import os
 import random
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -48,11 +49,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True)
 def process_as_before() -> Iterator[None]:
-    """Leave the package's logging and signals as a test found them: commands called here change them."""
+    """Leave logging, signals and figures as a test found them: commands called here change them."""
     log = logging.getLogger("petabatch")
     before = list(log.handlers), log.level, log.propagate
     handlers = {number: signal.getsignal(number) for number in WATCHED}
     yield
+    if (pyplot := sys.modules.get("matplotlib.pyplot")) is not None:
+        pyplot.close("all")
     log.handlers, log.level, log.propagate = before
     for number, handler in handlers.items():
         if signal.getsignal(number) != handler:

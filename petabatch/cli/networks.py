@@ -64,8 +64,10 @@ def check(
 
         if (reason := missing()) is not None:
             notes += field("note", f"no GPU is found, and `run` refuses it here: {reason}")
+    kind = OUTPUTS[loaded.network.output.format]
     try:
-        format_of(OUTPUTS[loaded.network.output.format]).require()
+        if kind.extra:  # else the modules that write files are imported for nothing
+            format_of(kind).require()
     except ResourceError as error:
         reason, _, hint = str(error).partition("\n    hint:     ")
         notes += field("note", f"{reason}; `run` refuses it here: {hint}")

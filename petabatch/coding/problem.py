@@ -243,7 +243,10 @@ def check(problem: Problem) -> None:
             )
         if rows % problem.stride or columns % problem.stride:
             expected = f"a divisor of {rows} rows and {columns} columns"
+            inner = tuple(length - length % problem.stride for length in (rows, columns))
             hint = "code a part of each image with `size`"
+            if all(own >= length for own, length in zip(inner, (high, wide), strict=True)):
+                hint += f", as size={inner}"
             raise ArgumentError(
                 "stride", "the stride does not divide the images", problem.stride, expected, hint
             )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -101,9 +102,10 @@ class Deliveries:
             if edge.name in graph.delayed
         ]
         depth, longest = max(one.length for one in histories), max((length for _, length in late), default=0)
-        for step in range(first + 1, last + 1):
-            if first + depth < step <= last - longest:
-                continue  # all places stand, and what synapses deliver of this step arrives before the end
+        # Between these all places stand, and what synapses deliver arrives before the end.
+        head = range(first + 1, min(first + depth, last) + 1)
+        tail = range(max(head.stop, last - longest + 1), last + 1)
+        for step in chain(head, tail):
             for history in histories:
                 if step <= first + history.length:
                     history.stand(step)

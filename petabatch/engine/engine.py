@@ -216,7 +216,7 @@ class Engine:
             with self.computing(), self.warm_up:
                 different = {id(lane.plan.method): lane for lane in self.lanes}.values()
                 for lane in {lane.plan.method.decision: lane for lane in different}.values():
-                    self.warm_up.wait_for(pool.submit(lane.stepper.warm_up))
+                    self.warm_up.wait_for(pool.submit(lane.warm_up))
             yield pool
 
     @contextmanager

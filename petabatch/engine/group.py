@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 
 import numpy as np
 
+from petabatch.engine import exact_start
 from petabatch.engine.agreement import agreed
 from petabatch.engine.backend import Backend
 from petabatch.engine.failure import OF_A_SLICE, Failure
@@ -223,6 +224,17 @@ class Group:
             with self.all[0].stopwatch.measure("input"):
                 sound = self._sound
                 self._stop([_error(lane.show, step + 1) for lane in sound], sound, step + 1)
+                self._begin_exactly(step + 1)
+
+    def _begin_exactly(self, step: int) -> None:
+        """Begin the displays at the exact codes of their images, where that is wanted."""
+        begun = [(lane, lane.exact) for lane in self._sound if lane.exact is not None]
+        for lane, _ in begun:
+            lane.stepper.materialise()
+        done = exact_start.begin(step, [(exact, lane.deliveries.histories) for lane, exact in begun])
+        for (lane, _), changed in zip(begun, done, strict=True):
+            if changed:
+                lane.stepper.state_changed()
 
     def _advance(self, first: int, last: int) -> None:
         paused = set(self.all).difference(self._sound) if self.all[0].plan.tolerant else set()

@@ -9,6 +9,7 @@ from petabatch.engine.backend import Backend
 from petabatch.engine.control import TimeScaleControl
 from petabatch.engine.deliveries import Deliveries
 from petabatch.engine.early_stop import early_stop
+from petabatch.engine.exact_start import Dictionary, exact_start
 from petabatch.engine.failure import Failure
 from petabatch.engine.features import Features
 from petabatch.engine.images import ImageReader
@@ -43,13 +44,14 @@ class Lane:
         readers: Mapping[str, ImageReader],
         features: Features,
         make_stepper: Callable[[Plan, Binding], Stepper],
+        dictionary: Dictionary,
         stopwatch: Stopwatch,
     ) -> None:
         """Bind the arrays of the slices, with the values of step 1; `clock` is that of this lane alone."""
         run, method = plan.graph.network.run, plan.method
         self._base, self.lanes, self.recorder = plan, lanes, recorder
         self.backend, self.readers, self.features = backend, readers, features
-        self._make_stepper = make_stepper
+        self._make_stepper, self._dictionary = make_stepper, dictionary
         self.kernels = backend.kernels(method.compiled_operators)
         self.arrays = arrays = backend.arrays.lane(lanes)
         self.slices = slices
@@ -67,7 +69,7 @@ class Lane:
         """Take over the numbers of a step; the state is in the arrays."""
         self._values, plan = self._values_at(step), self._base.at_step(step)
         arrays, ctx, backend = self.arrays, self.ctx, self.backend
-        self.plan = plan
+        self.plan, self.exact = plan, exact_start(plan, self._dictionary, arrays)
         for name in _MADE:
             self.__dict__.pop(name, None)
         bound = Binding(plan, arrays, self.deliveries, ctx, backend, self.lanes, self.slices)
@@ -114,6 +116,12 @@ class Lane:
         self.failure = failure
         LastFinite(self.arrays).restore()
         refresh_own(self.plan.graph, self.plan.variables, self.arrays, self.kernels)
+
+    def warm_up(self) -> None:
+        """Have compiled what its steps need."""
+        self.stepper.warm_up()
+        if self.exact is not None:
+            self.exact.warm_up()
 
     def share(self, rows: Rows | None) -> None:
         """Let several threads work on a slice, or one again."""

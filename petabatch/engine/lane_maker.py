@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from petabatch.engine.backend import Backend
+from petabatch.engine.exact_start import Dictionary
 from petabatch.engine.features import Features
 from petabatch.engine.images import ImageReader
 from petabatch.engine.lane import Lane
@@ -29,7 +30,7 @@ class LaneMaker:
         """Take what all lanes have in common."""
         self._plan, self._backend, self._recorder = plan, backend, recorder
         self._readers, self._features = readers, features
-        self._make_stepper = StepperMaker()
+        self._make_stepper, self._dictionary = StepperMaker(), Dictionary()
 
     def lane(self, lanes: slice, slices: range, stopwatch: Stopwatch) -> Lane:
         """Return a new lane of slices in these places, with their plan; those that are alike share one."""
@@ -37,7 +38,7 @@ class LaneMaker:
         for step in knots(plan.graph.network):
             plan.at_step(step)  # values that need another kernel are refused before the run
         own = self._backend, lanes, slices, self._recorder, self._readers, self._features
-        return Lane(plan, *own, self._make_stepper, stopwatch)
+        return Lane(plan, *own, self._make_stepper, self._dictionary, stopwatch)
 
     def all(self, lo: int, stopwatch: Callable[[], Stopwatch]) -> Iterator[Lane]:
         """Yield the lanes of a rank, whose first slice is `lo`; each has a stopwatch of its own."""

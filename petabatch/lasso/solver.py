@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator
 from concurrent.futures import FIRST_EXCEPTION, wait
+from copy import copy
 from typing import NamedTuple
 
 import numpy as np
@@ -12,8 +14,8 @@ import numpy as np
 from petabatch.arguments import positive, whole_number
 from petabatch.errors import ArgumentError, Described
 from petabatch.kernels.cpu.homotopy.drive import ABREAST, drive
-from petabatch.kernels.cpu.homotopy.path import LANES, new_path
-from petabatch.kernels.cpu.homotopy.solve import BLOCK, Atoms, Goal, new_block, solve
+from petabatch.kernels.cpu.homotopy.path import LANES, Path, new_path
+from petabatch.kernels.cpu.homotopy.solve import BLOCK, Atoms, Block, Goal, new_block, solve
 from petabatch.threads import ThreadPool
 from petabatch.variable import Array
 
@@ -103,6 +105,7 @@ class Lasso:
             )
             raise ArgumentError("dictionary", f"its products are too large for {self.dtype}", found)
         self._atoms = Atoms(rows, columns, gram)
+        self._spaces = threading.local()
         capacity = min(dictionary.shape)
         self._goal = Goal(
             positive("penalty", penalty),
@@ -111,6 +114,29 @@ class Lasso:
             capacity,
             _TINY[self.dtype],
             whole_number("steps", steps, 1),
+        )
+
+    def of(self, penalty: float, signed: bool) -> Lasso:
+        """Return the solver of the same dictionary for another penalty or sign, at no cost."""
+        other = copy(self)
+        other._goal = self._goal._replace(penalty=positive("penalty", penalty), signed=signed)
+        return other
+
+    def here(self, items: Array) -> Solution:
+        """Return the codes of a few items `[items, pixels]`, on the thread that calls; none is refused."""
+        items = np.require(items, self.dtype, ["C", "W"])
+        if self._factor is not None:
+            items = items * self._factor
+        found = self._room(len(items))
+        self._solve(items, *found)
+        return found
+
+    def _room(self, count: int) -> Solution:
+        return Solution(
+            np.zeros((count, self.atoms), self.dtype),
+            np.zeros(count),
+            np.zeros(count, int),
+            np.zeros(count, int),
         )
 
     def solve(self, items: Array, threads: int | None = None) -> Solution:
@@ -127,12 +153,7 @@ class Lasso:
         if self._factor is not None:
             items = items * self._factor
         count = len(items)
-        found = Solution(
-            np.zeros((count, self.atoms), self.dtype),
-            np.zeros(count),
-            np.zeros(count, int),
-            np.zeros(count, int),
-        )
+        found = self._room(count)
         if threads is None:
             threads = len(os.sched_getaffinity(0))
         threads = min(whole_number("threads", threads, 1), -(-count // _TOGETHER))
@@ -156,10 +177,17 @@ class Lasso:
         return found
 
     def _solve(self, items: Array, code: Array, gap: Array, steps: Array, active: Array) -> None:
-        atoms, pixels = self._atoms.rows.shape
-        path = new_path(atoms, self._goal.capacity, self.dtype)
-        blocks = (new_block(size, atoms, pixels, self.dtype) for size in (BLOCK, ABREAST))
-        solve(items, self._atoms, self._goal, path, *blocks, code, gap, steps, active)
+        solve(items, self._atoms, self._goal, *self._work, code, gap, steps, active)
+
+    @property
+    def _work(self) -> tuple[Path, Block, Block]:
+        """Work space of this thread."""
+        own: tuple[Path, Block, Block] | None = getattr(self._spaces, "own", None)
+        if own is None:
+            atoms, pixels = self._atoms.rows.shape
+            blocks = (new_block(size, atoms, pixels, self.dtype) for size in (BLOCK, ABREAST))
+            own = self._spaces.own = (new_path(atoms, self._goal.capacity, self.dtype), *blocks)
+        return own
 
 
 def _padded(number: int) -> int:

@@ -100,6 +100,13 @@ class FISTA(Layer):
         """Start from the initial activity."""
         state["age"][...] = 1
 
+    def settle(self, state: Mapping[str, Array], code: Array, drive: Array) -> None:
+        """Set the code of the step before, without momentum, and the first step size again."""
+        state["A_before"][...] = code
+        state["drive_before"][...] = drive
+        state["step"][...] = self.step
+        state["age"][...] = 1
+
     def update(
         self,
         ctx: StepContext,

@@ -69,6 +69,11 @@ class HeavyBall(LCA):
         if "V_before" not in self.starts:
             state["V_before"][...] = state["V"]
 
+    def settle(self, state: Mapping[str, Array], code: Array, drive: Array) -> None:
+        """Set the potential at rest, without momentum."""
+        super().settle(state, code, drive)
+        state["V_before"][...] = state["V"]
+
     def restart(self, state: Mapping[str, Array], potential: Array | None) -> None:
         """Reset the state, with zero momentum."""
         super().restart(state, potential)

@@ -104,6 +104,10 @@ class LCA(Thresholded):
         both = [self.decay(dt * float(scale), precision) for scale in state["time_scale"]]
         return tuple(xp.asarray(column).reshape(-1, 1, 1, 1) for column in zip(*both, strict=True))
 
+    def settle(self, state: Mapping[str, Array], code: Array, drive: Array) -> None:
+        """Set the potential at rest, drive + A; the time scale, if it adapts, goes on."""
+        state["V"][...] = drive + code if self.self_interact else drive
+
     def prepare(self, state: Mapping[str, Array], activity: Array, dt: float) -> None:
         """Set the activity from the initial potential."""
         self.curve(state["V"], activity, np)

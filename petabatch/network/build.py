@@ -23,6 +23,7 @@ from petabatch.network.checks import (
 from petabatch.network.common import check_common, check_common_depths
 from petabatch.network.constant_input import check_constant_input
 from petabatch.network.evaluation import check_evaluate
+from petabatch.network.exact import check_exact
 from petabatch.network.features import check_features
 from petabatch.network.gpu_rows import check_rows
 from petabatch.network.graph import Edge, Graph
@@ -63,6 +64,7 @@ def build(network: Network) -> Graph:
     check_observers(network, problems)
     check_resets(network, problems)
     check_until(network, problems)
+    check_exact(network, wirings, problems)
     check_pool(network, problems)
     check_common(network, problems)
     check_evaluate(network, problems)

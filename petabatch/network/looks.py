@@ -41,6 +41,6 @@ def find_look(graph: Graph) -> Look | None:
         weights=weights,
         patches=patches,
         target=until.gap,
-        every=until.every,
+        every=until.interval,
         display=network.run.display,
     )

@@ -102,8 +102,8 @@ def check_until(network: Network, problems: list[Problem]) -> None:
 
 
 def next_look(until: Until, clock: Clock, step: int) -> int:
-    """Return the next step that evaluates the gap: at intervals of `every`, and the last of a display."""
+    """Return the next step that evaluates the gap: at intervals, and the last of a display."""
     made = clock.under_way(step)
-    following = next_fire(until.every, made)
+    following = next_fire(until.interval, made)
     assert following is not None
     return step - made + min(following, clock.display)

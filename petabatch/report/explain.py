@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from petabatch.engine.image_sizes import nbytes_of_source, queues
+from petabatch.network.exact import find_exact
 from petabatch.network.messages import Message, Messages, messages
 from petabatch.network.plan import Plan, multiply_adds
 from petabatch.network.shares import side, split_layers
@@ -196,7 +197,12 @@ def _schedules(plan: Plan) -> Iterator[str]:
     until = plan.graph.network.run.until
     if until is not None:
         probe = certificate(plan.graph.network)
-        yield f"  stop       early at a gap of {probe} up to {until.gap:g}, checked every {until.every} steps"
+        often = (
+            f"checked every {until.every} steps" if until.interval == until.every else "checked at every step"
+        )
+        yield f"  stop       early at a gap of {probe} up to {until.gap:g}, {often}"
+        if (exact := find_exact(plan.graph.network)) is not None:
+            yield f"  begin      each display at the exact code of its image, in {exact.code}"
     for update in plan.weight_updates:
         where = "summed over slices" if update.reduced else "applied per slice"
         yield f"  learn      {update.name} every {Every(update.period)} ({where})"

@@ -209,7 +209,9 @@ def _times(run: results.Results, running: bool | None, now: datetime | None) -> 
         yield from field("mean speed", f"{speed:,.0f} slice·steps/s without loading kernels")
     times = spent(about)
     whole = sum(times.values())
-    yield from field("time", ", ".join(f"{name} {100 * one / whole:.1f} %" for name, one in times.items()))
+    if whole:
+        shares = (f"{name} {100 * one / whole:.1f} %" for name, one in times.items())
+        yield from field("time", ", ".join(shares))
     yield from rank_times(run)
 
 

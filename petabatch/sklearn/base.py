@@ -181,6 +181,9 @@ class Coder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         """Return samples as an array of floats; the `first` ones say how others must be."""
         X = taken(X)
         if self.patch is None:
+            if self.stride is not None:
+                hint = "`patch` says that samples are images"
+                raise ArgumentError("stride", "samples that are vectors have none", self.stride, hint=hint)
             return validate_data(self, X, dtype=FLOATS, order="C", reset=first)  # type: ignore[no-any-return]
         found = images(X)
         if first:

@@ -54,7 +54,8 @@ class Grid:
             raise ArgumentError("patch", "it is larger than the images", (rows, columns), expected)
         if shape[0] % step or shape[1] % step:
             expected = f"a divisor of {shape[0]} rows and {shape[1]} columns"
-            raise ArgumentError("stride", "the stride does not divide the images", step, expected)
+            hint = "crop the images, or pad them with zeros"
+            raise ArgumentError("stride", "the stride does not divide the images", step, expected, hint)
         return cls(shape, (rows, columns), step)
 
     @property

@@ -36,6 +36,17 @@ class Until(Model):
     every: Count = 25
     """Interval between two evaluations of the gap, in steps; it is also evaluated in the last step of a
     display period."""
+    solver: Literal["steps", "homotopy"] = "steps"
+    """What leads to the gap: `steps` alone; or `homotopy`, for codes of one position, with patches as large
+    as the image and one dictionary: each display begins at the exact code of its image, which
+    `petabatch.encode` would return, with the layer at rest. The gap is then evaluated after each step,
+    whatever `every` is: a display takes one step, or more where rounding has led the solver astray. Codes of
+    both are within the gap of the minimum, but are other numbers."""
+
+    @property
+    def interval(self) -> int:
+        """Steps between two evaluations of the gap."""
+        return self.every if self.solver == "steps" else 1
 
 
 class Run(Model):

@@ -36,6 +36,8 @@ class Output:
     """That of its segments."""
     metadata: str = ""
     """Where `file` is a folder: the file of it without which nothing can be read."""
+    extra: str = ""
+    """What has to be installed for it, an extra of petabatch."""
 
     @property
     def index(self) -> str:
@@ -50,7 +52,7 @@ class Output:
 
 OUTPUTS = {
     "hdf5": Output("petabatch.storage.hdf5", "run.h5", ".h5"),
-    "zarr": Output("petabatch.storage.zarr3", "run.zarr", ".json", "zarr.json"),
+    "zarr": Output("petabatch.storage.zarr3", "run.zarr", ".json", "zarr.json", "zarr"),
 }
 """By the value of `output.format`."""
 HDF5 = OUTPUTS["hdf5"]

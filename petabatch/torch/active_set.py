@@ -1,4 +1,4 @@
-"""The active set of the code of an image: its exact code, and derivatives of that, without a matrix.
+"""The active set of the code of an image: its exact code, and derivatives of that.
 
 With the atoms D of active units in their places, their signs s, an image x and the penalty p, the code is
 
@@ -6,7 +6,7 @@ With the atoms D of active units in their places, their signs s, an image x and 
 
 With the gradient g of a loss by a, w = G^-1 g, u = D w and the residual r = x - D a, the loss has the
 gradients u by x, -s w by p, and w r^T - a u^T by the atoms (Mairal, Bach and Ponce, 2012, "Task-driven
-dictionary learning"). G is solved by conjugate gradients.
+dictionary learning"). G is factored, up to `_FACTORED` atoms, else solved by conjugate gradients.
 """
 
 from __future__ import annotations
@@ -19,12 +19,18 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from petabatch.errors import PetabatchError
 from petabatch.geometry import Axis
-from petabatch.kernels.cpu.placed import add_placed, correlate_placed
+from petabatch.kernels.cpu.placed import add_placed, correlate_placed, gram_placed, solve_factored
 
 _TOLERANCE = 1e-11
 """Relative residual at which conjugate gradients end."""
 _SINGULAR = 1e-10
 """Curvature along a direction, relative to the largest one met, that is none."""
+_FACTORED = 1024
+"""Atoms whose Gram matrix is factored, at most: 8 MiB, which are kept until the gradients are asked for."""
+_DEPENDENT = 1e-10
+"""Squared distance of an atom from those before it, relative to its square, that is none."""
+_TOGETHER = 10
+"""Changes of the active set in which all atoms enter that are missing; after these one at a time."""
 _ROUNDS = 100
 """Changes of the active set until the code is exact, at most."""
 _SLACK = 1e-9
@@ -84,6 +90,17 @@ class Places:
         rows, columns = y + self.stride * np.arange(units_y), x + self.stride * np.arange(units_x)
         return ((rows[:, None] * width + columns) * channels).reshape(-1)
 
+    def corners(self, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the first row and column of patches in an image with its margin."""
+        (y, x), (_, across) = self._first, self.units
+        return y + self.stride * (positions // across), x + self.stride * (positions % across)
+
+    @property
+    def bounds(self) -> tuple[int, int, int, int]:
+        """First row of an image within its margin and that after the last, and the same of columns."""
+        (rows, columns), (ny, nx, _) = self.margin, self.shape
+        return rows, rows + ny, columns, columns + nx
+
     def pixels(self, positions: np.ndarray) -> np.ndarray:
         """Return where pixels of patches are in a flat image with its margin, `[n, pixels of a patch]`."""
         rows, columns, channels = self.patch
@@ -112,7 +129,7 @@ class ActiveSet:
         Raises SingularError if it is singular, PetabatchError if it is not found.
         """
         self._take(start)
-        for _ in range(_ROUNDS):
+        for changes in range(_ROUNDS):
             target = self._analyse(self._image) - self._penalty * self.sign
             self.code = self._solved(target, start[self.at, self.feature])
             slopes = self._places.windows(self.residual).reshape(-1, self._atoms.shape[1]) @ self._atoms.T
@@ -124,8 +141,10 @@ class ActiveSet:
             start = np.zeros_like(start)
             start[self.at[~wrong], self.feature[~wrong]] = self.code[~wrong]
             if not wrong.any():
-                worst = np.unravel_index(int(excess.argmax()), excess.shape)
-                start[worst] = np.copysign(np.finfo(float).tiny, slopes[worst])
+                missing = excess > 0
+                if changes >= _TOGETHER:
+                    missing = excess == excess.max()
+                start[missing] = np.copysign(np.finfo(float).tiny, slopes[missing])
             self._take(start)
         raise PetabatchError(
             f"the active set of a code was not found in {_ROUNDS} changes\n"
@@ -136,6 +155,22 @@ class ActiveSet:
         self.at, self.feature = map(np.ascontiguousarray, np.nonzero(code))
         self.sign = np.sign(code[self.at, self.feature])
         self._start = self._places.starts[self.at]
+        self._lower = self._factor()
+
+    def _factor(self) -> np.ndarray | None:
+        """Return the Cholesky factor of G; None if it is large, or singular."""
+        count = len(self.at)
+        if not 0 < count <= _FACTORED:
+            return None
+        places, gram = self._places, np.empty((count, count))
+        y, x = places.corners(self.at)
+        gram_placed(y, x, self.feature, self._atoms, places.patch, places.bounds, gram)
+        try:
+            lower: np.ndarray = np.linalg.cholesky(gram)
+        except np.linalg.LinAlgError:
+            return None
+        pivots = np.square(np.diagonal(lower))
+        return lower if (pivots > _DEPENDENT * np.diagonal(gram)).all() else None
 
     @property
     def residual(self) -> np.ndarray:
@@ -149,8 +184,9 @@ class ActiveSet:
         Raises SingularError if the active set is singular.
         """
         nothing = np.zeros(len(self.at))
-        # A gradient may not show what is singular, such as one that is alike for equal atoms; noise does.
-        self._solved(np.random.default_rng(0).standard_normal(len(nothing)), nothing)
+        if self._lower is None:
+            # A gradient may not show what is singular, as one that is alike for equal atoms; noise does.
+            self._solved(np.random.default_rng(0).standard_normal(len(nothing)), nothing)
         w = self._solved(by_code[self.at, self.feature], nothing)
         u, atoms = self._synthesise(w), np.zeros_like(self._atoms)
         pixels = self._places.pixels(self.at)
@@ -171,9 +207,13 @@ class ActiveSet:
         return found
 
     def _solved(self, target: np.ndarray, start: np.ndarray) -> np.ndarray:
-        """Return G^-1 target by conjugate gradients."""
+        """Return G^-1 target, by its factor or by conjugate gradients from `start`."""
         if not len(target):
             return target.astype(float)
+        if self._lower is not None:
+            found = target.astype(float)
+            solve_factored(self._lower, found)
+            return found
         x = start.astype(float)
         r = target - self._analyse(self._synthesise(x))
         p, square, top = r.copy(), float(r @ r), 0.0

@@ -10,6 +10,7 @@ import torch
 from torch.autograd.function import once_differentiable
 
 from petabatch.coding import encode
+from petabatch.threads import ONE_BLAS_THREAD, thread_pools
 from petabatch.torch.active_set import ActiveSet, Places
 
 
@@ -35,9 +36,11 @@ class SparseCode(torch.autograd.Function):  # type: ignore[misc]  # torch may be
         found = np.zeros((len(shown), places.units[0] * places.units[1], len(atoms)))
         ctx.places, ctx.features = places, len(atoms)
         ctx.sets = [ActiveSet(image, patches, places, penalty) for image in shown]
-        for active, code, near in zip(ctx.sets, found, np.moveaxis(np.asarray(codes), 1, -1), strict=True):
-            active.find(near.reshape(code.shape).astype(float), options["signed"])
-            code[active.at, active.feature] = active.code
+        with ONE_BLAS_THREAD(thread_pools()):
+            near_codes = np.moveaxis(np.asarray(codes), 1, -1)
+            for active, code, near in zip(ctx.sets, found, near_codes, strict=True):
+                active.find(near.reshape(code.shape).astype(float), options["signed"])
+                code[active.at, active.feature] = active.code
         tensors = images, dictionary, threshold
         ctx.kinds = [_kind(one) if isinstance(one, torch.Tensor) else None for one in tensors]
         return _first(found.reshape(len(found), *places.units, -1), ctx.kinds[0])
@@ -65,7 +68,7 @@ def sparse_code(
     *,
     stride: int,
     signed: bool = False,
-    gap: float = 1e-4,
+    gap: float = 1e-3,
     steps: int = 1000,
     threads: int | None = None,
 ) -> torch.Tensor:

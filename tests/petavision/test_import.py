@@ -259,7 +259,7 @@ def test_folders_without_a_parameter_file_and_missing_roots_are_named(
     assert "d.toml: there is no parameter file in this folder" in done.stderr
     (tmp_path / "net.lua").write_text("")
     done = petabatch("import", tmp_path / "net.lua", "--root", tmp_path / "nodir")
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert "--root: there is no such folder" in done.stderr
 
 
@@ -732,7 +732,7 @@ def test_the_command_writes_files_and_reports(lca: Path, petabatch: Command) -> 
     assert "differs        MomentumConn V1ToError -> connections.V1ToError" in done.stderr
     assert petabatch("check", folder / "net.toml").returncode == 0
     again = petabatch("import", lca, "-o", folder / "net.toml")
-    assert (again.returncode, "this file exists" in again.stderr) == (1, True)
+    assert (again.returncode, "this file exists" in again.stderr) == (2, True)
     several = petabatch("import", lca.parent, "-o", folder / "all")
     assert several.returncode == 0, several.stderr
     assert (folder / "all" / "lca.toml").is_file()

@@ -48,7 +48,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(folder: Path) -> Iterator[Results]:
     with petabatch.open(folder) as found:
         yield found
-    mpl.pyplot.close("all")
 
 
 @pytest.fixture(scope="module")

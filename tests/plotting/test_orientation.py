@@ -26,11 +26,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def run(folder: Path) -> Iterator[Results]:
-    import matplotlib.pyplot as plt
-
     with petabatch.open(folder) as run:
         yield run
-    plt.close("all")
 
 
 def rendered(figure: Any, axes: Any) -> np.ndarray:

@@ -106,14 +106,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, int, int], 
     return make
 
 
-@pytest.fixture(autouse=True)
-def _close() -> Any:
-    yield
-    import matplotlib.pyplot as plt
-
-    plt.close("all")
-
-
 SPIKES = ("raster", "traces", "phase", "correlation")
 QUICK = ((4, 1, 1), (4, 64, 2), (1000, 1, 2), (1000, 64, 1))
 """Features, slices and columns: any two of them together in one of these cases; the others are long tests."""

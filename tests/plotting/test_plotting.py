@@ -75,14 +75,6 @@ connections = { dictionary = {} }
 """
 
 
-@pytest.fixture(autouse=True)
-def _close() -> Any:
-    yield
-    import matplotlib.pyplot as plt
-
-    plt.close("all")
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from petabatch import simulation

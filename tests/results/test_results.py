@@ -180,6 +180,7 @@ def test_reading_never_imports_the_simulator() -> None:
         "petabatch.results.series",
         "petabatch.results.sparse_code",
         "petabatch.results.spikes",
+        "petabatch.results.synapses",
         "petabatch.results.traced",
         "petabatch.results.use",
         "petabatch.sizes",
@@ -195,5 +196,6 @@ def test_reading_never_imports_the_simulator() -> None:
         "petabatch.synonyms",
         "petabatch.threads",
         "petabatch.version",
+        "petabatch.weight_mode",
     }
     assert set(eval(done.stdout)) <= allowed

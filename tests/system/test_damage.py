@@ -17,7 +17,7 @@ import petabatch as pb
 from petabatch import simulation
 from petabatch.errors import DamagedError, RunDirectoryError
 from petabatch.report import information, integrity
-from petabatch.storage import index
+from petabatch.storage import hdf5
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.merge import merge
 from petabatch.storage.prune import prune
@@ -80,7 +80,7 @@ def test_a_run_killed_before_its_first_index_is_not_damaged(runs: Path, tmp_path
     """Segments are written, and named, before the index is."""
     loaded, killed = simulation.read(runs / "small.toml", ["output.flush=1 display"]), tmp_path / "killed"
     with (
-        patch.object(index, "new_hdf5", side_effect=KeyboardInterrupt),
+        patch.object(hdf5, "new_hdf5", side_effect=KeyboardInterrupt),
         pytest.raises(KeyboardInterrupt),
     ):
         simulation.run(loaded, killed, mpi=False, quiet=True, threads=1)

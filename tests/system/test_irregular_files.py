@@ -37,7 +37,8 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
 def is_answered(name: str, kind: str, code: int, said: str, seconds: float) -> bool:
     """Return whether the exit code and the words are those for a file that is none, and come at once."""
     of_folder = name.startswith("import") and kind == "folder"  # which is one of parameter files
-    expected = 2 if (name in KEYS or name in PARAMS) and not of_folder else 1
+    of_option = name == "calibration" and kind == "folder"
+    expected = 2 if of_option or ((name in KEYS or name in PARAMS) and not of_folder) else 1
     words = WORDS.get(kind, "") if name in KEYS and name != "plugins" else ""
     answered = words in said and "Traceback" not in said and len(said.strip()) > 20
     return code == expected and answered and seconds < 5

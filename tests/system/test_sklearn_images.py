@@ -107,8 +107,13 @@ def test_images_and_patches_that_do_not_fit_are_errors() -> None:
         SparseCoder(patch=(4, 4, 3)).fit(images)
     with pytest.raises(ArgumentError, match="stride: a patch that is not square needs one"):
         SparseCoder(patch=(4, 2)).fit(images)
-    with pytest.raises(ArgumentError, match="stride: the stride does not divide the images"):
+    with pytest.raises(ArgumentError, match=r"stride: the stride does not divide the images\n.*\n.*\n.*crop"):
         SparseCoder(patch=4, stride=3).fit(images)
+    for estimator in (SparseCoder(stride=2), DictionaryLearner(stride=2)):
+        with pytest.raises(
+            ArgumentError, match=r"stride: samples that are vectors have none\n.*2\n.*`patch`"
+        ):
+            estimator.fit(images.reshape(3, -1))
     with pytest.raises(
         ArgumentError, match=r"dictionary: it does not fit.*\n.*\[2, 4, 4\]\n.*components, 4, 4, 3"
     ):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
-from petabatch.torch import SingularError, sparse_code  # noqa: E402
+from petabatch.torch import SingularError, active_set, sparse_code  # noqa: E402
 
 
 def drawn(
@@ -40,6 +40,16 @@ def test_codes_are_minima_whatever_the_gap_was() -> None:
     exact = sparse_code(images, dictionary, 0.5, stride=2, gap=1e-5)
     torch.testing.assert_close(rough, exact, atol=1e-10, rtol=0)
     assert sparse_code(images.float(), dictionary, 0.5, stride=2).dtype == torch.float32
+
+
+def test_a_factor_and_conjugate_gradients_agree(monkeypatch: pytest.MonkeyPatch) -> None:
+    images, dictionary = drawn(12, 8, 4, seed=3)
+    found = []
+    for most in (1024, 0):
+        monkeypatch.setattr(active_set, "_FACTORED", most)
+        code = sparse_code(images, dictionary, 0.5, stride=2)
+        found.append([code, *torch.autograd.grad(code.square().sum(), (images, dictionary))])
+    torch.testing.assert_close(*found, atol=1e-7, rtol=0)
 
 
 def test_codes_depend_on_no_order_of_axes_in_memory() -> None:

@@ -27,7 +27,7 @@ from petabatch.kernels.cpu.homotopy.drive import drive
 from petabatch.kernels.cpu.homotopy.solve import Atoms, Block, Goal, solve
 from petabatch.kernels.cpu.inner import Kernel
 from petabatch.kernels.cpu.online import accumulate, fit_atoms
-from petabatch.kernels.cpu.placed import add_placed, correlate_placed
+from petabatch.kernels.cpu.placed import add_placed, correlate_placed, gram_placed, solve_factored
 from petabatch.kernels.cpu.program.abreast import begin_call, hand_over
 from petabatch.kernels.cpu.program.draws import draw_each
 from petabatch.kernels.cpu.program.lazy.step import materialise
@@ -88,6 +88,9 @@ def kernels() -> Mapping[str, tuple[Any, tuple[Any, ...]]]:
     placed = (i8[::1], i8[::1], f8[:, ::1], i8, i8)
     found["add_placed"] = add_placed, (f8[::1], *placed, f8[::1])
     found["correlate_placed"] = correlate_placed, (f8[::1], *placed, f8[::1], f8[::1])
+    size, bounds = types.UniTuple(i8, 3), types.UniTuple(i8, 4)
+    found["gram_placed"] = gram_placed, (*[i8[::1]] * 3, f8[:, ::1], size, bounds, f8[:, ::1])
+    found["solve_factored"] = solve_factored, (f8[:, ::1], f8[::1])
     text = types.Array(u1, 1, "C", readonly=True)
     found["end_at_second"] = second_signal.end_at_second, (i8, text, text, text)
     return found

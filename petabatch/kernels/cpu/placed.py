@@ -42,3 +42,45 @@ def correlate_placed(
         for i in range(row):
             total += sums[i]
         out[n] = total
+
+
+@njit(nogil=True, fastmath=FAST, error_model="numpy")
+def gram_placed(y: Any, x: Any, feature: Any, atoms: Any, size: Any, bounds: Any, out: Any) -> None:
+    """Write the scalar products of atoms in their places, `out` `[n, n]`, within the image.
+
+    `y`, `x` say where each begins, `size` its rows, columns and channels, `bounds` the first row and that
+    after the last, and the same of columns, of what counts.
+    """
+    every, out = borrow(atoms), borrow(out)
+    rows, columns, channels = size
+    top, bottom, left, right = bounds
+    for i in range(y.size):
+        one = every[feature[i]]
+        for j in range(i + 1):
+            first, last = max(y[i], y[j], top), min(y[i], y[j]) + rows
+            begin, end = max(x[i], x[j], left), min(x[i], x[j]) + columns
+            last, end, total = min(last, bottom), min(end, right), 0.0
+            if last > first and end > begin:
+                other, length = every[feature[j]], (end - begin) * channels
+                for row in range(first, last):
+                    a = one[((row - y[i]) * columns + begin - x[i]) * channels :][:length]
+                    b = other[((row - y[j]) * columns + begin - x[j]) * channels :][:length]
+                    for k in range(length):
+                        total += a[k] * b[k]
+            out[i, j] = out[j, i] = total
+
+
+@njit(nogil=True, fastmath=FAST, error_model="numpy")
+def solve_factored(lower: Any, x: Any) -> None:
+    """Replace `x` `[n]` by the solution of lower lower^T y = x."""
+    lower, x = borrow(lower), borrow(x)
+    for i in range(x.size):
+        total = 0.0
+        for k in range(i):
+            total += lower[i, k] * x[k]
+        x[i] = (x[i] - total) / lower[i, i]
+    for i in range(x.size - 1, -1, -1):
+        x[i] /= lower[i, i]
+        value = x[i]
+        for k in range(i):
+            x[k] -= value * lower[i, k]

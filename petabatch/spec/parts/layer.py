@@ -324,6 +324,13 @@ class Layer(Part):
         for variable in self.variables():
             state[variable.name][...] = variable.initial
 
+    def settle(self, state: Mapping[str, Array], code: Array, drive: Array) -> None:
+        """Set the variables in place to those with which it rests at the activity `code` and its drive.
+
+        Layers that minimise the LASSO (`penalty`) do so; the activity itself has been set.
+        """
+        raise NotSuitable(f"layers of type {self.type} have no known rest")
+
     def variables(self) -> Sequence[Variable]:
         """Declare the state variables other than the activity `A`; shapes omit the leading batch axis."""
         return ()

@@ -121,6 +121,7 @@ NOT_DRAWN: Mapping[str, str] = {
         ("Run.threads", "Run.device", "Run.kernel", "Run.tf32", "Run.pool", "Sweep.wave"),
         "run and compared with each",
     ),
+    "Until.solver": "for codes of one position alone: tests/engine/test_exact_start.py",
     **dict.fromkeys(("Run.wall_limit", "Run.stuck_after"), "when a run ends: tests/system"),
     **dict.fromkeys(("Run.start_from", "Run.batch_change"), "what a run starts from: tests/system"),
     **dict.fromkeys(("Run.batch", "Run.display", "Run.displays", "Run.steps"), "sizes"),
