@@ -45,5 +45,7 @@ class Largest(Connection):
     def deliver(
         self, kernels: ArrayKernels, wiring: Wiring, activity: Array, border: Border, patches: Array | None
     ) -> Array:
-        """Return the place of the maximum among the features."""
+        """Return the place of the maximum among the features, or the maximum as its operation does."""
+        if not self.number:
+            return activity.max(axis=3, keepdims=True)
         return activity.argmax(axis=3)[..., None].astype(activity.dtype)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Literal
+from typing import ClassVar, Literal
 
 from petabatch.geometry import GeometryError
 from petabatch.spec.parts import Connection, Layer, Operation, Wiring
@@ -17,6 +17,9 @@ class _View(Connection):
     def borrows(self) -> str:
         return self.of
 
+    backwards: ClassVar[bool] = False
+    """The activity goes through the weights from their post layer to their pre layer."""
+
     def wire(
         self, layers: Mapping[str, Layer], connections: Mapping[str, Connection], report: Callable[..., None]
     ) -> Wiring | None:
@@ -25,7 +28,7 @@ class _View(Connection):
         if owner is None:
             report(
                 "of",
-                "this is not a connection that owns weights",
+                "this is not a connection that owns patches of weights",
                 found=self.of,
                 choices=sorted(owners),
             )
@@ -36,7 +39,7 @@ class _View(Connection):
             link = owner.link(layers)
         except GeometryError:
             return None  # reported for the owner
-        link = link.transposed if self.operation == "transposed" else link
+        link = link.transposed if self.backwards else link
         pre, post = layers[self.pre], layers[self.post]
         if (pre.shape, post.shape) != link.shapes:
             report(
@@ -103,6 +106,7 @@ class Clone(_View):
 class Transpose(_View):
     """The transpose of the weights of connection `of`: from its post side to its pre side."""
 
+    backwards: ClassVar[bool] = True
     type: Literal["transpose"] = "transpose"
 
     @property

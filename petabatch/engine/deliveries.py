@@ -143,6 +143,14 @@ class Deliveries:
         """Return the function of the step that gives what an edge delivers; the same at each call."""
         return self._arrival(edge)
 
+    def by_type(self, edge: Edge) -> Callable[[int], Array]:
+        """Return the function of the step that gives what the type of an edge delivers by its `deliver`."""
+        arrivals = Arrivals(self.graph, on_arrays=True)
+        c = edge.connection
+        seen = Source(f"layers/{c.pre}/{c.carries}", edge.lookback)
+        one = arrivals.delivered(edge, seen, self.graph.border(c.pre), ALWAYS)
+        return Arrival(self, [one], Source(one.out), self.graph.given(edge.name))
+
     def columns(self, edge: Edge) -> tuple[Patches, Callable[[int], Array]] | None:
         """Return patches whose sum is all that an edge delivers, None where there is more to it.
 

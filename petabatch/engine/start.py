@@ -184,13 +184,13 @@ class Start:
             return []
         try:
             with calling(synapses.init, f"connections.{name}.init"):
+                if (others := synapses.init.synapses()) is not None:
+                    self._assert_same(name, mine, *others)
                 if synapses.apart and not synapses.init.given:
                     self._draw_apart(name, synapses.init, mine["starts"][:, -1], weights)
                 elif weights.size or synapses.init.given:
                     whole = weights.reshape(len(weights), 1, 1, 1, 1, 1, -1)
                     self._draw(name, synapses.init, synapses.mode, whole)
-                if (others := synapses.init.synapses()) is not None:
-                    self._assert_same(name, mine, *others)
         except InputError as error:
             return [file_problem(f"connections.{name}.init", synapses.init, error)]
         return []
@@ -198,9 +198,14 @@ class Start:
     def _assert_same(
         self, name: str, mine: Mapping[str, Array], starts: np.ndarray, targets: np.ndarray
     ) -> None:
-        """Raise InputError unless synapses are those that the weights were of."""
+        """Raise InputError unless synapses are those that the weights were of.
+
+        Those of a batch that is too small are not looked at: so are its weights.
+        """
         for index in range(len(mine["starts"])):
             (own,) = within_point(self._network, range(self._lo + index, self._lo + index + 1))
+            if starts.ndim > 1 and own >= len(starts):
+                continue
             first, ends = (array[own] if array.ndim > 1 else array for array in (starts, targets))
             count = int(mine["starts"][index, -1])
             same = np.array_equal(first, mine["starts"][index])

@@ -184,7 +184,8 @@ class Arrivals:
         if c.operation == "other" or link is None:
             if not self._on_arrays:
                 raise NotSuitable(f"{place}: a connection of type {c.type} has no operation")
-            return Source(f"scratch/{edge.name}"), [self._deliver(edge, seen, border, when)]
+            one = self.delivered(edge, seen, border, when)
+            return Source(one.out), [one]
         p, pools = link.patches, c.operation.startswith("pool")
         if pools and c.operation == "pool_max" and border == "zero":
             border = -math.inf
@@ -214,7 +215,7 @@ class Arrivals:
             operations.append(Crop(out, Source(arrived), shapes[1], start, p.x.units, when=when))
         return Source(out, 0, edge.factor, edge.buffer), operations
 
-    def _deliver(self, edge: Edge, seen: Source, border: Border, when: When) -> Deliver:
+    def delivered(self, edge: Edge, seen: Source, border: Border, when: When) -> Deliver:
         """Return the operation of a connection that delivers in a way of its own."""
         c, name, wiring = edge.connection, edge.name, edge.wiring
         return Deliver(

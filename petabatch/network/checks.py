@@ -136,7 +136,7 @@ def check_normalisers(network: Network, problems: list[Problem]) -> None:
             key, taken = f"connections.{name}.normalize.together", other == name or other in seen
             seen.add(other)
             if other not in weighted:
-                problems.append(unknown(key, "connection with weights", other, weighted))
+                problems.append(unknown(key, "connection with patches of weights", other, weighted))
             elif taken or weighted[other].normalize is not None:
                 problems.append(
                     Problem(
@@ -225,7 +225,7 @@ def check_observers(network: Network, problems: list[Problem]) -> None:
     ]
     for name, wanted in network.output.connections.items():
         owner = weighted.get(name)
-        if "usage" in wanted.variables and owner is not None and owner.learn is None:
+        if "usage" in wanted.variables and owner is not None and owner.as_patches and owner.learn is None:
             key = f"output.connections.{name}.variables"
             problems.append(Problem(key, "these weights do not learn", "usage", "a connection with `learn`"))
 

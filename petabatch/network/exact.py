@@ -42,7 +42,7 @@ def find_exact(network: Network) -> Exact | None:
     own = (
         name
         for name, one in network.connections.items()
-        if one.owner is not None and (one.pre, one.post) == (lasso.code, lasso.reconstruction)
+        if one.patch_owner is not None and (one.pre, one.post) == (lasso.code, lasso.reconstruction)
     )
     found = lasso.coefficient, lasso.signed
     return Exact(lasso.image, lasso.reconstruction, lasso.code, next(own, ""), *found)
@@ -72,6 +72,12 @@ def check_exact(network: Network, wirings: Mapping[str, Wiring], problems: list[
     if code.shape[:2] != (1, 1):
         hint = 'solver = "steps" codes layers of several positions'
         report(f"a layer of {code.shape[0]} x {code.shape[1]} positions", "a layer of one", hint)
+    elif layers[exact.image].images is None:
+        layer = f"{exact.image}, of type {layers[exact.image].type}"
+        hint = (
+            "its activity is not known before the step; name the input layer, or use transforms of its source"
+        )
+        report(f"{layer}, as the image", "a layer that shows images", hint)
     elif wiring is None or wiring.link is None or not wiring.link.scatter:
         report(
             "no patches", f"a connection of type conv from {exact.code} to {exact.reconstruction}, its own"
@@ -82,7 +88,9 @@ def check_exact(network: Network, wirings: Mapping[str, Wiring], problems: list[
     elif network.connections[exact.dictionary].strength != 1:
         found = f"strength = {network.connections[exact.dictionary].strength:g} of {exact.dictionary}"
         report(found, "a dictionary that is used as it is")
-    elif (owner := network.connections[exact.dictionary].owner) is not None and (
+    elif (key := f"connections.{exact.dictionary}.strength") in {*network.slices, *network.over_time}:
+        report(f"several values of {key}", "a dictionary that is used as it is")
+    elif (owner := network.connections[exact.dictionary].patch_owner) is not None and (
         owner.mode != "extra_shared"
     ):
         report(f'mode = "{owner.mode}" of {exact.dictionary}', '"extra_shared": one dictionary')

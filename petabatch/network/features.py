@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from petabatch.errors import Problem
 from petabatch.network.possible_parts import by_reason, hint, numbers, sizes, undivided, with_parts
-from petabatch.network.shares import split_layers
+from petabatch.network.shares import split_layers, whole_layers
 from petabatch.spec.network import Network
 from petabatch.spec.parts import PatchOwner
 from petabatch.spec.weights import Normalize
@@ -40,6 +40,12 @@ def check_features(network: Network, problems: list[Problem]) -> None:
         problems.append(replace(obstacle, hint=hint("features", ranks, possible)))
 
 
+def _whole(network: Network) -> dict[str, str]:
+    """Return those of `whole_layers` that could be split."""
+    able = sizes(network, "features")
+    return {name: reason for name, reason in whole_layers(network).items() if name in able}
+
+
 def _obstacle(network: Network) -> Problem | None:
     """Return why no layer can be split; None if one can."""
     if not sizes(network, "features"):
@@ -53,6 +59,6 @@ def _obstacle(network: Network) -> Problem | None:
         return Problem(
             "parallel.features",
             "no layer has features that can be split over ranks",
-            found=by_reason(undivided(network, "features")),
+            found=by_reason({**_whole(network), **undivided(network, "features")}),
         )
     return None

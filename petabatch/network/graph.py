@@ -94,7 +94,11 @@ class Graph:
     def settled(self) -> frozenset[str]:
         """Keys of arrays of connections that neither steps nor updates change: those of fixed weights."""
         found: set[str] = set()
-        for name in self.weighted.keys() - self.plastic.keys():
+        changing = set(self.plastic)
+        for name, owner in self.patched.items():  # what is normalised with weights that learn
+            members = (name, *owner.normalize.together) if owner.normalize is not None else ()
+            changing.update(members if not changing.isdisjoint(members) else ())
+        for name in self.weighted.keys() - changing:
             prefix = f"connections/{name}/"
             found |= {
                 key for key in self.variables if key.startswith(prefix) and not key.endswith("/pending")

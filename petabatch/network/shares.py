@@ -80,11 +80,30 @@ ALL = Share("all", "all", pre=False, post=False)
 
 
 def split_layers(network: Network) -> frozenset[str]:
-    """Return the layers whose features are split over ranks: `splittable` ones with parts of one size."""
+    """Return the layers whose features are split over ranks: `splittable` ones with parts of one size.
+
+    Without those of `whole_layers`.
+    """
     ranks = network.parallel.features
     if ranks == 1:
         return frozenset()
-    return frozenset(n for n, one in network.layers.items() if one.splittable and one.shape[2] % ranks == 0)
+    able = (n for n, one in network.layers.items() if one.splittable and one.shape[2] % ranks == 0)
+    return frozenset(able) - whole_layers(network).keys()
+
+
+def whole_layers(network: Network) -> dict[str, str]:
+    """Return the layers between which there are weights that a connection needs as a whole, and why.
+
+    What a plug-in makes of weights in a `deliver` of its own may depend on all of them.
+    """
+    found: dict[str, str] = {}
+    for name, connection in network.connections.items():
+        own = connection.borrows or name
+        lender = network.connections[own].patch_owner if own in network.connections else None
+        if lender is not None and connection.operation not in ("forward", "transposed"):
+            reason = f"{name}, of type {connection.type}, delivers by all weights of {own}"
+            found |= dict.fromkeys((lender.pre, lender.post), reason)
+    return found
 
 
 def side(owner: PatchOwner, split: frozenset[str]) -> Side:

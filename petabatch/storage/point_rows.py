@@ -78,6 +78,20 @@ class Layout:
         )
 
 
+def with_places(values: np.ndarray, length: int) -> np.ndarray:
+    """Return values with `length` places along the last axis: zeros after theirs, or without the last.
+
+    Points of which each slice has synapses of its own have the more places, the more synapses any point of
+    their sweep can have: a sweep that was extended may have more, or fewer.
+    """
+    if values.shape[-1] == length:
+        return values
+    found = np.zeros((*values.shape[:-1], length), values.dtype)
+    most = min(length, values.shape[-1])
+    found[..., :most] = values[..., :most]
+    return found
+
+
 Room = Callable[[tuple[int, ...], str], np.ndarray]
 """Gives room for an array of zeros, by its shape and dtype."""
 

@@ -94,7 +94,7 @@ MEANING = {
     "constant": "the activity that `constant` says, in all units and steps",
     "linear_gain": "A = linear_gain * input",
     "leaves the pre layer": "a `deliver` that changes nothing of what it is given",
-    "operation": "what compiled steps deliver for this `operation` is what `deliver` does, to rounding",
+    "operation": "an `operation` that is what `deliver` does, if there is one, compiled or not, to rounding",
     "observes": "a measurement that changes no bit of the network",
     "norms": "norms that are what `measure` returns, to rounding",
     "learns": "weights that change from activities of about 1",
@@ -147,20 +147,29 @@ def same(found: State, expected: State, place: slice = slice(None), why: str = "
     """Raise Broken unless the slices at `place` have the same bits; arrays of all slices are left out."""
     for key, values in expected.items():
         mine, theirs = (array[place] for array in (found[key], values))
+        if mine.shape != theirs.shape:
+            raise Broken(f"{key} is {list(mine.shape)}, not {list(theirs.shape)}{why and f', {why}'}")
         if mine.tobytes() != theirs.tobytes():
-            at = tuple(np.argwhere(mine != theirs)[0].tolist()) if (mine != theirs).any() else ()
+            at = tuple(np.argwhere(_bits(mine) != _bits(theirs))[0].tolist())
             raise Broken(f"{key} {list(at)} is {mine[at]:.9g}, not {theirs[at]:.9g}{why and f', {why}'}")
+
+
+def _bits(numbers: np.ndarray) -> np.ndarray:
+    """Return the bits of numbers, in which 0 differs from -0."""
+    return np.ascontiguousarray(numbers).view(f"u{numbers.itemsize}")
 
 
 def near(found: State, expected: State, tolerance: float) -> None:
     """Raise Broken unless arrays agree to a tolerance, of the largest value of each."""
     for key, values in expected.items():
-        scale = float(np.abs(values).max(initial=0)) or 1.0
-        off = np.abs(found[key] - values)
+        mine, values = found[key].astype(float), values.astype(float)
+        scale = float(np.abs(values[np.isfinite(values)]).max(initial=0)) or 1.0
+        with np.errstate(invalid="ignore"):
+            off = np.where(mine == values, 0.0, np.abs(mine - values))  # infinities, too
         if off.size and not float(off.max()) <= tolerance * scale:
             at = np.unravel_index(int(np.nanargmax(np.where(np.isnan(off), np.inf, off))), off.shape)
             place = [int(one) for one in at]
-            raise Broken(f"{key} {place} is {found[key][at]:.7g}, not {values[at]:.7g}")
+            raise Broken(f"{key} {place} is {mine[at]:.7g}, not {values[at]:.7g}")
 
 
 def of(state: State, prefix: str) -> State:

@@ -33,8 +33,8 @@ from petabatch.testing.contract import (
 NAME = "checked"
 """Of the layer in its network."""
 _SHAPE = (4, 4, 6)
-_PARTS = 2
-"""Parts into which rows and features are divided."""
+_PARTS = range(2, 17)
+"""Into how many parts rows and features may be divided."""
 _ROUNDED = 2e-4
 
 
@@ -154,9 +154,16 @@ class _Units:
         self.drive = [scale * rng.normal(size=shape).astype(np.float32) for _ in range(layer.buffers)]
         layer.prepare(self.state, self.activity, dt)
 
-    def cut(self, axis: int, number: int) -> _Units:
-        """Return a part of the units along an axis, from 1, as a layer of its own."""
-        size = self.layer.shape[axis - 1] // _PARTS
+    def parts(self, axis: int) -> list[_Units]:
+        """Return the units in parts along an axis, from 1; raises Skipped where there are no equal ones."""
+        length = self.layer.shape[axis - 1]
+        count = next((count for count in _PARTS if length % count == 0), None)
+        if count is None:
+            raise Skipped(f"{length} {'rows' if axis == 1 else 'features'} are not divided")
+        return [self._cut(axis, number, length // count) for number in range(count)]
+
+    def _cut(self, axis: int, number: int, size: int) -> _Units:
+        """Return a part of the units along an axis, as a layer of its own."""
         place = (slice(None),) * axis + (slice(number * size, (number + 1) * size),)
         shape = tuple(size if n == axis - 1 else length for n, length in enumerate(self.layer.shape))
         found = object.__new__(_Units)
@@ -188,8 +195,9 @@ def _joined(parts: Sequence[State], whole: State, axis: int) -> State:
 def _local(layer: Layer, dt: float, scale: float) -> None:
     """Compare tiles of rows with the whole, in two steps."""
     units = _Units(layer, dt, scale)
-    tiles = [units.cut(1, number) for number in range(_PARTS)]
-    meet, given = threading.Barrier(_PARTS, timeout=20), list[Any]([None] * _PARTS)
+    tiles = units.parts(1)
+    count = len(tiles)
+    meet, given = threading.Barrier(count, timeout=20), list[Any]([None] * count)
 
     def of_tile(number: int) -> State:
         def total(mine: Any) -> Any:
@@ -201,14 +209,14 @@ def _local(layer: Layer, dt: float, scale: float) -> None:
 
         try:
             for step in (1, 2):
-                found = tiles[number].advance(step, Tile(number, _PARTS, total))
+                found = tiles[number].advance(step, Tile(number, count, total))
             return found
         except BaseException:
             meet.abort()
             raise
 
-    with ThreadPoolExecutor(_PARTS) as threads:
-        parts = list(threads.map(of_tile, range(_PARTS)))
+    with ThreadPoolExecutor(count) as threads:
+        parts = list(threads.map(of_tile, range(count)))
     units.advance(1)
     whole = units.advance(2)
     near(_joined(parts, whole, 1), whole, 1e-5)
@@ -217,7 +225,7 @@ def _local(layer: Layer, dt: float, scale: float) -> None:
 def _splittable(layer: Layer, dt: float, scale: float) -> None:
     """Compare parts of features with the whole, in two steps."""
     units = _Units(layer, dt, scale)
-    parts = [units.cut(3, number) for number in range(_PARTS)]
+    parts = units.parts(3)
     for step in (1, 2):
         whole = units.advance(step)
         found = [one.advance(step) for one in parts]

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from petabatch.report.lines import finished_of
-from petabatch.storage.point_rows import POINT, Layout
+from petabatch.storage.point_rows import POINT, Layout, with_places
 from petabatch.storage.points import PointsFile
 
 
@@ -110,19 +110,12 @@ class Finished:
         return self.files[number].why.get(row, "")
 
     def values(self, path: str, places: np.ndarray, layout: Layout) -> np.ndarray:
-        """Return what was recorded of the points at these places, `[points, times, batch, ...]`.
-
-        Files of a sweep that was extended may have less room for synapses than its `layout`, or more.
-        """
+        """Return what was recorded of the points at these places, `[points, times, batch, ...]`."""
         values = np.zeros((len(places), *layout.recorded[path]), layout.known[path].dtype)
         for file, rows, at in self._in_files(places):
-            found = file.recorded(path, rows)
-            values[at, ..., : found.shape[-1]] = found[..., : values.shape[-1]]
+            if path in file.layout.recorded:  # else it had no places
+                values[at] = with_places(file.recorded(path, rows), values.shape[-1])
         return values
-
-    def alike(self, path: str, layout: Layout) -> bool:
-        """Return whether all files have the room of a `layout`."""
-        return all(file.layout.recorded.get(path) == layout.recorded[path] for file in self.files)
 
     def _in_files(self, places: np.ndarray) -> Iterator[tuple[PointsFile, np.ndarray, np.ndarray]]:
         """Yield each file with the rows of points at these places, and where they are among these."""

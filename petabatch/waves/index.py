@@ -14,8 +14,8 @@ from petabatch.results.in_memory import Row
 from petabatch.storage.description import Description, Status
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.layout import lay_out
-from petabatch.storage.point_rows import Layout
-from petabatch.storage.points import drop_lost
+from petabatch.storage.point_rows import Layout, with_places
+from petabatch.storage.points import PointsFile, drop_lost
 from petabatch.variable import Coordinate, Stream
 from petabatch.waves.experiment import Experiment
 from petabatch.waves.finished import Finished
@@ -41,6 +41,11 @@ class _Recorded:
     events: Mapping[str, np.ndarray]
     common: Mapping[str, np.ndarray]
 
+    @property
+    def batch(self) -> int:
+        """Slices of a point."""
+        return self.layout.batch
+
     def values(self, stream: Stream, length: int) -> np.ndarray:
         """Return the values of a stream at its `length` times; NaN, or 0, of points that are not finished."""
         shape = (length, *stream.shape)
@@ -54,11 +59,10 @@ class _Recorded:
             found = self.finished.values(stream.path, self.places, self.layout)
             return np.moveaxis(found, 0, 1).reshape(shape)
         unknown = np.nan if np.issubdtype(stream.dtype, np.floating) else 0
-        each = (self.layout.batch, *stream.shape[1:])
+        each = (self.batch, *stream.shape[1:])
         whole = np.full((length, len(self.places), *each), unknown, stream.dtype)
         if len(self.done):
-            found = self.finished.values(stream.path, self.done, self.layout)
-            whole[:, self.done] = np.moveaxis(found, 0, 1)
+            whole[:, self.done] = np.moveaxis(self.finished.values(stream.path, self.done, self.layout), 0, 1)
         return whole.reshape(shape)
 
     def fits(self, stream: Stream, length: int) -> bool:
@@ -66,13 +70,15 @@ class _Recorded:
         return length * stream.nbytes <= _AT_ONCE
 
     def copy_chunks(self, path: str, target: Any) -> None:
-        """Copy what is compressed, as it is where files have the room that the index has."""
-        if not self.finished.alike(path, self.layout):
-            self.copy_blocks(path, target)
-            return
+        """Copy what is compressed as it is."""
+        shape = self.layout.recorded[path]
         for file, rows, place in self.finished.stretches(self.places, len(self.places)):
+            if file.layout.recorded.get(path) != shape:
+                for row in rows:
+                    self._copy(path, file, range(row, row + 1), place + row - rows.start, target, shape[0])
+                continue
             for (row, step, slice_, *rest), mask, data in file.chunks(path, rows):
-                number = (place + row - rows.start) * self.layout.batch + slice_
+                number = (place + row - rows.start) * self.batch + slice_
                 target.id.write_direct_chunk((step, number, *rest), data, mask)
 
     def copy_blocks(self, path: str, target: Any) -> None:
@@ -80,14 +86,17 @@ class _Recorded:
         point = target.nbytes // len(self.places)
         times = max(1, len(target) * _BLOCK // point)
         for file, rows, place in self.finished.stretches(self.places, max(1, _BLOCK // point)):
-            first, end = place * self.layout.batch, (place + len(rows)) * self.layout.batch
-            for at, values in file.blocks(path, rows, times):
-                count, room = values.shape[1], min(values.shape[-1], target.shape[-1])
-                found = np.moveaxis(values, 0, 1).reshape(count, end - first, *values.shape[3:])
-                if found.ndim == 2:
-                    target[at : at + count, first:end] = found
-                else:
-                    target[at : at + count, first:end, ..., :room] = found[..., :room]
+            self._copy(path, file, rows, place, target, times)
+
+    def _copy(self, path: str, file: PointsFile, rows: range, place: int, target: Any, times: int) -> None:
+        first, end = place * self.batch, (place + len(rows)) * self.batch
+        if path not in file.layout.recorded:
+            return
+        for at, values in file.blocks(path, rows, times):
+            values = with_places(values, self.layout.recorded[path][-1])
+            count = values.shape[1]
+            shape = (count, end - first, *target.shape[2:])
+            target[at : at + count, first:end] = np.moveaxis(values, 0, 1).reshape(shape)
 
 
 def write_index(

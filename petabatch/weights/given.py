@@ -168,7 +168,7 @@ def _checked(values: np.ndarray, name: str, shape: tuple[int, ...], per_slice: b
         units = len(shape) == lead + len(_UNITS)
         axes = None if units else likely_axes(values.shape, shape[lead:][2:])
         hint = f'\n    hint:     is it a dictionary from another program? axes = "{axes}"' if axes else ""
-        if values.shape[1:] == shape and not per_slice:
+        if not per_slice and values.ndim > 1 and _squeezed(values.shape[1:]) == _squeezed(shape):
             hint = "\n    hint:     per_slice = true, if its first axis is the batch"
         names = ["batch"] * lead + (_UNITS if units else _WEIGHTS)
         what = "values do not fit the layer" if units else "weights do not fit the connection"

@@ -9,7 +9,7 @@ import pytest
 
 import petabatch
 from petabatch import in_memory
-from petabatch.connections import Conv
+from petabatch.connections import Conv, Identity, Sparse
 from petabatch.engine.engine import Engine
 from petabatch.errors import ParamsError
 from petabatch.layers import FISTA, LCA, HeavyBall, Input, Linear
@@ -20,7 +20,7 @@ from petabatch.parallel.comm import Serial
 from petabatch.probes import Energy, Optimality
 from petabatch.sources import ImageArray
 from petabatch.spec.network import Evaluate, LayerOutput, Network, Output, Until
-from petabatch.weights import Unchanged, WeightArray
+from petabatch.weights import Unchanged, Uniform, WeightArray
 from support.gpu_emulation import COMPILER, NO_COMPILER, EmulatedGpu
 from support.networks import collect
 from support.pools import pooled
@@ -209,4 +209,21 @@ def test_other_codes_are_refused() -> None:
     refused(net.model_copy(update={"connections": {**net.connections, "dictionary": own}}), '"extra_shared"')
     strong = net.connections["dictionary"].model_copy(update={"strength": 2.0})
     refused(net.model_copy(update={"connections": {**net.connections, "dictionary": strong}}), "strength = 2")
+    varied = net.model_copy(update={"slices": {"connections.dictionary.strength": (1.0, 2.0, 1.0)}})
+    refused(varied, "several values of connections.dictionary.strength")
     assert Until(gap=1e-2, every=7).interval == 7
+
+
+def test_an_image_that_other_layers_make_is_refused() -> None:
+    """Its activity, before the first step of a display, is that of the image before."""
+    net = network()
+    made = {**net.layers, "shown": net.layers["image"], "image": Linear(shape=(5, 4, 2))}
+    seen = {**net.connections, "see": Identity(pre="shown", post="image")}
+    one = net.model_copy(update={"layers": made, "connections": seen})
+    refused(one, "image, of type linear, as the image", "transforms of its source")
+
+
+def test_synapses_from_the_code_are_no_dictionary() -> None:
+    net = network()
+    synapses = Sparse(pre="V1", post="recon", probability=0.1, init=Uniform(low=0.0, high=0.0))
+    in_memory.run(net.model_copy(update={"connections": {"first": synapses, **net.connections}}))

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
 
 from petabatch.connections import Clone, Conv, Identity, Largest, Pool, Potential, Sparse, Transpose
+from petabatch.errors import ParamsError
 from petabatch.layers import LCA, Input, LeakyIntegrator, Linear
 from petabatch.learning import Hebbian
 from petabatch.network.build import build
 from petabatch.network.method import choose
+from petabatch.network.shares import split_layers
 from petabatch.spec.network import ConnectionOutput, LayerOutput, Network
-from petabatch.spec.parts import Connection, Layer
+from petabatch.spec.parts import Connection, Layer, Wiring
 from petabatch.spec.schedule import STEP
 from petabatch.weights import L2, Gaussian, Uniform
 from support.networks import GivenImages, images, lca_network
@@ -122,6 +124,37 @@ def test_pools_of_split_layers(method: Any, kernel: str) -> None:
     found = agrees(network(kernel, layers, connections), {"features": 3})
     for name in layers:
         assert found[f"layers/{name}/A"][-1].any(), name
+
+
+class Again(Clone):
+    """A clone that delivers in a way of its own, which nobody knows to be a sum over features."""
+
+    type: Literal["test_again"] = "test_again"  # type: ignore[assignment]
+
+    def deliver(self, kernels: Any, wiring: Wiring, activity: Any, border: Any, patches: Any) -> Any:
+        assert wiring.link is not None
+        operator = kernels.synthesize if wiring.link.scatter else kernels.project
+        return operator(activity, patches, wiring.link.patches, border)
+
+
+@pytest.mark.parametrize("kernel", ["auto", "array"])
+def test_weights_that_a_plug_in_delivers_by_are_whole(kernel: str) -> None:
+    connections = {
+        "up": weights("seen", "V2", learn=Hebbian(rate=0.05)),
+        "again": Again(pre="seen", post="V2", of="up", strength=0.5),
+        "copy": Identity(pre="V1", post="seen"),
+    }
+    layers = {"V2": code(shape=(18, 12, 6)), "seen": Linear(shape=SHAPE)}
+    whole = network(kernel, layers, connections, learn=True)
+    found = agrees(whole, {"features": 2})
+    assert found["layers/V2/A"][-1].any()
+    assert split_layers(split(whole, features=2)) == {"V1"}
+
+
+def test_features_that_a_plug_in_needs_whole_are_no_reason_to_start_ranks() -> None:
+    connections = {"again": Again(pre="V1", post="recon", of="dictionary")}
+    with pytest.raises(ParamsError, match="V1: again, of type test_again, delivers by all weights of dict"):
+        build(split(network("auto", {}, connections), features=2))
 
 
 @pytest.mark.sampled(1)

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
 
 from petabatch import in_memory
-from petabatch.connections import Clone
+from petabatch.connections import Clone, Conv, Sparse, Transpose
 from petabatch.errors import ParamsError
 from petabatch.layers import Constant
 from petabatch.learning import Hebbian, Revive
 from petabatch.network.build import build
 from petabatch.spec.network import ConnectionOutput, Network, Output
+from petabatch.spec.parts import Connection, Wiring
 from petabatch.spec.weights import Learning
-from petabatch.weights import Gaussian
+from petabatch.weights import L2, Gaussian, Uniform
 from support.gpu_emulation import EmulatedGpu
 from support.gpu_runs import simulate
 from support.networks import images, lca_network
@@ -124,3 +125,44 @@ def test_what_a_clone_cannot_learn_is_refused() -> None:
     net = net.model_copy(update={"connections": {**net.connections, "dictionary": still}, "output": Output()})
     with pytest.raises(ParamsError, match="do not learn"):
         build(net)
+
+
+class Backwards(Transpose):
+    """A transpose that delivers in a way of its own."""
+
+    type: Literal["test_backwards"] = "test_backwards"  # type: ignore[assignment]
+
+    def deliver(self, kernels: Any, wiring: Wiring, activity: Any, border: Any, patches: Any) -> Any:
+        assert wiring.link is not None
+        operator = kernels.synthesize if wiring.link.scatter else kernels.project
+        return operator(activity, patches, wiring.link.patches, border)
+
+
+@pytest.mark.parametrize("kernel", ["auto", "array"])
+def test_a_plug_in_that_derives_from_a_transpose_sees_the_weights_from_there(kernel: Any) -> None:
+    net = lca_network(images(2), kernel=kernel, learn=False)
+    drive = Backwards(**net.connections["drive"].model_dump(exclude={"type"}))
+    own = net.model_copy(update={"connections": {**net.connections, "drive": drive}})
+    mine, expected = (in_memory.run(one)["layers/V1/A"][...] for one in (own, net))
+    np.testing.assert_allclose(mine, expected, atol=1e-4)
+    assert expected.any()
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        (
+            Clone(pre="V1", post="recon", of="s"),
+            "d.of: this is not a connection that owns patches of weights",
+        ),
+        (
+            Conv(pre="V1", post="recon", patch=(4, 4), init=Gaussian(), normalize=L2(together=("s",))),
+            "d.normalize.together: there is no connection with patches of weights of this name",
+        ),
+    ],
+)
+def test_single_synapses_are_no_patches(table: Connection, message: str) -> None:
+    net = lca_network(images(1), learn=False)
+    synapses = Sparse(pre="V1", post="recon", probability=0.1, init=Uniform(low=0.0, high=1.0))
+    with pytest.raises(ParamsError, match=message):
+        build(net.model_copy(update={"connections": {**net.connections, "s": synapses, "d": table}}))

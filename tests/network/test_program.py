@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import pytest
 
@@ -108,6 +108,40 @@ def test_a_connection_that_overrides_no_deliver_has_the_operation_of_its_base() 
     layers = {"copied": Linear(shape=(12, 16, 3))}
     assert not program(loop(layers, {"same": Same(pre="recon", post="copied")})).interpreted
     assert Wire(pre="recon", post="copied").operation == "other"
+
+
+def test_a_deliver_of_another_base_class_is_a_way_of_its_own() -> None:
+    class Louder:
+        def deliver(self, kernels: Any, wiring: Any, activity: Any, border: Any, patches: Any) -> Any:
+            return 2 * activity
+
+    class LouderWire(Louder, Identity):
+        type: Literal["louder"] = "louder"  # type: ignore[assignment]
+
+    class Named(LouderWire):
+        type: Literal["named"] = "named"  # type: ignore[assignment]
+        operation: ClassVar[Any] = "copy"  # type: ignore[assignment]
+
+    assert LouderWire(pre="recon", post="copied").operation == "other"
+    assert Named(pre="recon", post="copied").operation == "copy"
+
+
+def test_a_connection_that_delivers_in_no_way_is_refused() -> None:
+    with pytest.raises(TypeError, match="the connection Nothing has neither `deliver` nor `operation`"):
+
+        class Nothing(Connection):
+            type: Literal["nothing"] = "nothing"
+
+            def wire(self, layers: Any, connections: Any, report: Any) -> Any:
+                return None
+
+
+def test_a_built_in_type_has_no_deliver_to_call() -> None:
+    wire = Identity(pre="recon", post="copied")
+    with pytest.raises(
+        NotImplementedError, match=r"(?s)built-in types have an `operation`.*kernels\.project"
+    ):
+        wire.deliver(None, None, None, "zero", None)  # type: ignore[arg-type]
 
 
 def test_what_has_no_operation_is_interpreted_and_named() -> None:

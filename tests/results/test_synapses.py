@@ -124,8 +124,9 @@ def test_what_was_not_recorded_is_said() -> None:
     run = in_memory.run(network(output={}))
     with pytest.raises(petabatch.errors.UnknownName, match="no connection named c was recorded"):
         run.synapses("c")
-    with pytest.raises(ParamsError, match="only patches have a `usage`"):
+    with pytest.raises(ParamsError, match="only patches have a `usage`") as raised:
         in_memory.run(network(output={"c": {"variables": ["weights", "usage"]}}))
+    assert len(raised.value.problems) == 1
     run = in_memory.run(network(output={"c": {"every": "never"}}))
     assert not [name for name in run if name.startswith("connections/")]
 
@@ -167,10 +168,17 @@ def test_weights_start_from_those_of_a_run(tmp_path: Path, per_slice: bool) -> N
     with petabatch.open(tmp_path / "run") as run:
         for number in range(3):
             same(then.synapses("c", slice=number), run.synapses("c", slice=number))
-    with pytest.raises(InputFileError, match=r"connections\.c\.init.*these weights"):
-        in_memory.run(
-            network(per_slice=per_slice, init=taken, run={"seed": 9}, probability=None, in_degree=6)
-        )
+    others: Any = {"probability": None, "in_degree": 6}
+    for keys in ({"run": {"seed": 9}}, {"run": {"seed": 9}, **others}, others):  # as many, or not
+        with pytest.raises(InputFileError, match=r"connections\.c\.init.*of other synapses.*") as raised:
+            in_memory.run(network(per_slice=per_slice, init=taken, **keys))
+        assert "run.seed and the rule must be those of that run" in str(raised.value)
+    with pytest.raises(InputFileError, match="these weights do not fit the connection"):
+        in_memory.run(network(per_slice=per_slice, init=taken, run={"batch": 5}))
+    for mode in ("non_shared", "extra_non_shared")[: 1 if per_slice else 2]:
+        alike = taken.model_copy(update={"per_slice": False})
+        with pytest.raises(InputFileError, match="per_slice = true, if its first axis is the batch"):
+            in_memory.run(network(per_slice=per_slice, init=alike, mode=mode))
 
 
 def test_weights_of_as_many_other_synapses_are_refused(tmp_path: Path) -> None:

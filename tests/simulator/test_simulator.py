@@ -21,8 +21,9 @@ import pytest
 
 import petabatch
 from petabatch import Simulator
-from petabatch.connections import Identity
+from petabatch.connections import Conv, Identity
 from petabatch.errors import ArgumentError, NonFiniteError, PartError, PetabatchError, UnknownName
+from petabatch.learning import Hebbian
 from petabatch.parallel.comm import Serial
 from petabatch.simulator import simulator, undo
 from petabatch.simulator.interrupts import Interrupts
@@ -30,6 +31,7 @@ from petabatch.simulator.running import Running
 from petabatch.spec.network import Network, Run
 from petabatch.spec.parts import Layer, StepContext
 from petabatch.variable import Array
+from petabatch.weights import L2, Gaussian
 from support.networks import images, lca_network
 from support.rank_threads import on_threads
 
@@ -298,6 +300,29 @@ def test_after_an_error_the_state_is_that_of_a_whole_step(threads: int) -> None:
         for one in (sim, other):
             one.run(quiet=True)
         assert_equal(sim, other)
+
+
+def test_weights_that_are_normalised_with_others_are_those_before_an_error() -> None:
+    def event(step: int, slices: Sequence[int]) -> None:
+        if step == 13:
+            raise RuntimeError("no")
+
+    patches = {"post": "recon", "patch": (4, 4), "init": Gaussian(std=0.3), "mode": "shared"}
+    learn, together = Hebbian(error="error", rate=0.5, every=1), L2(together=("beside",))
+    net = troubled(event)
+    beside = {
+        "learnt": Conv(pre="V1", channel="none", learn=learn, normalize=together, **patches),
+        "beside": Conv(pre="V1", channel="none", **patches),
+    }
+    net = net.model_copy(update={"connections": net.connections | beside})
+    with Simulator(net) as sim:
+        sim.step(10)
+        before = {name: sim[name]["weights"][...].copy() for name in ("learnt", "beside")}
+        with pytest.raises(PartError, match="no"):
+            sim.step(10)
+        assert sim.n_steps == 10
+        for name, weights in before.items():
+            assert np.array_equal(sim[name]["weights"][...], weights), name
 
 
 @pytest.mark.sampled(2)

@@ -18,7 +18,7 @@ from petabatch.spec.parts import Connection, Layer, Probe, StepContext, Wiring
 from petabatch.spec.schedule import Every, Schedule
 from petabatch.spec.weights import Learning
 from petabatch.testing import check_connection, check_layer, check_probe, check_rule
-from petabatch.testing.contract import MEANING
+from petabatch.testing.contract import MEANING, Broken, near, same
 from petabatch.variable import LAYER_DIMS, Array, Variable
 
 _NUMBERS = count()
@@ -376,6 +376,42 @@ def test_types_without_mistakes_pass() -> None:
     check_connection(Passing)
     check_probe(Reading)
     assert "learns" in check_rule(Adding).held
+
+
+class Endless(Good):
+    """V is infinite where the input is negative."""
+
+    type: Literal["t_endless"] = "t_endless"  # type: ignore[assignment]
+    capabilities = Capabilities(local=True, splittable=True)
+
+    def variables(self) -> Sequence[Variable]:
+        return (Variable("V", self.shape, LAYER_DIMS, infinite=True),)
+
+    def update(self, ctx: StepContext, state: Any, drive: Any, previous: Array, activity: Array) -> None:
+        state["V"][...] = np.where(drive[0] < 0, np.inf, drive[0])
+        activity[...] = drive[0]
+
+
+def test_numbers_that_differ_in_the_sign_of_zero_are_told() -> None:
+    with pytest.raises(Broken, match=r"k \[1\] is -0, not 0"):
+        same({"k": np.float32([0, -0.0])}, {"k": np.float32([0, 0])})
+
+
+def test_infinite_variables_agree_where_they_are_the_same() -> None:
+    assert {"local", "splittable"} <= set(check_layer(Endless).held)
+    with pytest.raises(Broken, match=r"k \[1\] is -inf, not inf"):
+        near({"k": np.float32([1, -np.inf])}, {"k": np.float32([1, np.inf])}, 1e-4)
+
+
+@pytest.mark.parametrize(
+    ("shape", "skipped"),
+    [((3, 4, 9), ()), ((1, 4, 6), ("local",)), ((4, 4, 1), ("splittable",)), ((4, 4, 17), ("splittable",))],
+)
+def test_units_are_divided_into_parts_that_there_are(shape: Any, skipped: Sequence[str]) -> None:
+    found = check_layer(Endless, shape=shape)
+    for name in ("local", "splittable"):
+        assert (name in found.skipped) == (name in skipped)
+        assert (name in found.held) != (name in skipped)
 
 
 def test_an_error_of_a_contract_is_a_failed_test() -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from petabatch import in_memory, simulation
 from petabatch.errors import ParamsError
+from petabatch.storage import segment
+from petabatch.waves import index
 from petabatch.waves.plan import Waves
 
 NODES = """
@@ -89,3 +93,30 @@ def test_points_whose_synapses_differ_are_no_single_wave(key: str, whole: bool, 
     plan = Waves.of(simulation.read(file, [f"sweep.{key}=[0.3, 1.0]"]))
     assert plan.whole == whole
     assert ("one wave" in str(plan)) == whole
+
+
+@pytest.mark.parametrize(
+    ("module", "limit", "value"), [(index, "_AT_ONCE", -1), (segment, "_COMPRESSED", 1), (None, "", 0)]
+)
+@pytest.mark.parametrize("output", ["hdf5", "zarr"])
+def test_points_of_an_extended_sweep_may_have_more_synapses_and_fewer(
+    module: Any, limit: str, value: int, output: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if module is not None:
+        monkeypatch.setattr(module, limit, value)
+    file = tmp_path / "nodes.toml"
+    file.write_text(NODES + '[output.connections.tracts]\nevery = "10 steps"\n', "utf-8")
+    key, own = "connections.tracts.probability", ("connections.tracts.mode='non_shared'", "run.steps=20")
+
+    def swept(name: str, points: Sequence[float], extend: bool = True) -> list[Any]:
+        settings = (*own, f"sweep.{key}={list(points)}", f"output.format='{output}'")
+        loaded = simulation.read(file, settings)
+        with simulation.run(loaded, tmp_path / name, mpi=False, quiet=True, extend=extend) as run:
+            places = range(2 * len(points))
+            tables = [run.synapses("tracts", slice=place, step=10) for place in places]
+            return [(len(one), one.i.tolist(), one.j.tolist(), one.w.tolist()) for one in tables]
+
+    for number, points in enumerate(((0.0,), (0.0, 0.2), (0.2, 0.9, 0.0), (0.0, 0.2))):
+        alone = swept(f"alone_{number}", points, extend=False)
+        assert swept("extended", points) == alone, points
+    assert alone[-1][0] > 0

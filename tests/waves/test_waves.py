@@ -513,7 +513,9 @@ def test_a_sweep_that_is_not_extended_for_its_input_has_changed_stays_as_it_was(
     out, images = small.parent / "waves", small.parent / "images.npy"
     before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
     np.save(images, np.load(images)[::-1])
-    with pytest.raises(InputError, match=r"input files have changed(.|\n)*choose another directory with --out"):
+    with pytest.raises(
+        InputError, match=r"input files have changed(.|\n)*choose another directory with --out"
+    ):
         swept(small, "waves", f"sweep.{KEY}=[0.2, 0.3, 0.4]", extend=True)
     assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
 

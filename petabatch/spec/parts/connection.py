@@ -71,11 +71,18 @@ class Connection(Part):
 
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
-        """Give a subclass that delivers in a way of its own no operation but one that it names."""
+        """Give a subclass that delivers in a way of its own no operation but one that it names.
+
+        Refuse a type that delivers in no way.
+        """
         super().__pydantic_init_subclass__(**kwargs)
-        for name in ("operation", "carries") if "deliver" in cls.__dict__ else ():
-            if name not in cls.__dict__:
+        before = [vars(one) for one in cls.__mro__[: _place(cls, "deliver") + 1]]
+        for name in ("operation", "carries"):
+            if not any(name in one for one in before):
                 setattr(cls, name, vars(Connection)[name])
+        named = isinstance(cls.model_fields["type"].default, str)
+        if named and cls.deliver is Connection.deliver and cls.operation is Connection.operation:
+            raise TypeError(f"the connection {cls.__name__} has neither `deliver` nor `operation`")
 
     @property
     def into(self) -> str:
@@ -153,7 +160,16 @@ class Connection(Part):
         Of connections without an operation alone. `patches` are those of its weights, or the arrays of its
         synapses by name, and the `step`, in which those with delays deliver what is pending.
         """
-        raise NotImplementedError(f"connections of type {self.type} have neither an operation nor `deliver`")
+        raise NotImplementedError(
+            f"connections of type {self.type} inherit no `deliver`: built-in types have an `operation`\n"
+            "    hint:     call operators of `kernels`, such as\n"
+            "              kernels.project(activity, patches, wiring.link.patches, border)"
+        )
+
+
+def _place(kind: type, name: str) -> int:
+    """Return the place of the first class among a class and its bases that defines a name."""
+    return next(n for n, one in enumerate(kind.__mro__) if name in vars(one))
 
 
 class WeightOwner(Protocol):
