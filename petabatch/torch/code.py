@@ -11,7 +11,14 @@ from torch.autograd.function import once_differentiable
 
 from petabatch.coding import encode
 from petabatch.threads import ONE_BLAS_THREAD, thread_pools
-from petabatch.torch.active_set import ActiveSet, Places
+from petabatch.torch.active_set import ActiveSet, Places, SingularError
+
+_NEARER, _LONGER = 1e-3, 10
+"""Factors on the gap and the steps of a code whose active set is singular, when it is computed again.
+
+With 24 random atoms of 4 x 4 pixels at every second position, penalty 0.05 and a gap of 0.01, active sets of
+11 of 12 triples of images were singular without it (2026-11).
+"""
 
 
 class SparseCode(torch.autograd.Function):  # type: ignore[misc]  # torch may be missing
@@ -36,11 +43,20 @@ class SparseCode(torch.autograd.Function):  # type: ignore[misc]  # torch may be
         found = np.zeros((len(shown), places.units[0] * places.units[1], len(atoms)))
         ctx.places, ctx.features = places, len(atoms)
         ctx.sets = [ActiveSet(image, patches, places, penalty) for image in shown]
-        with ONE_BLAS_THREAD(thread_pools()):
-            near_codes = np.moveaxis(np.asarray(codes), 1, -1)
-            for active, code, near in zip(ctx.sets, found, near_codes, strict=True):
-                active.find(near.reshape(code.shape).astype(float), options["signed"])
-                code[active.at, active.feature] = active.code
+
+        def find(number: int, near: Any) -> None:
+            start = np.moveaxis(np.asarray(near), 0, -1).reshape(found[number].shape)
+            with ONE_BLAS_THREAD(thread_pools()):
+                ctx.sets[number].find(start.astype(float), options["signed"])
+
+        for number, near in enumerate(codes):
+            try:
+                find(number, near)
+            except SingularError:
+                # A code that is not near has atoms that the minimum has not, which may depend on each other.
+                nearer = {"gap": _NEARER * options["gap"], "steps": _LONGER * options["steps"]}
+                find(number, encode(pixels[[number]].astype(np.float32), atoms, penalty, **given | nearer)[0])
+            found[number][ctx.sets[number].at, ctx.sets[number].feature] = ctx.sets[number].code
         tensors = images, dictionary, threshold
         ctx.kinds = [_kind(one) if isinstance(one, torch.Tensor) else None for one in tensors]
         return _first(found.reshape(len(found), *places.units, -1), ctx.kinds[0])

@@ -34,6 +34,18 @@ def test_gradients_are_those_of_finite_differences(size: int, patch: int, stride
     assert torch.autograd.gradcheck(code, (images, dictionary, threshold), eps=1e-6, atol=1e-4)
 
 
+def test_a_rough_code_whose_atoms_depend_on_each_other_is_computed_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    images, dictionary = drawn(24, 8, 4, channels=1, seed=2)
+    found = sparse_code(images, dictionary, 0.05, stride=2, gap=1e-2)
+    near = sparse_code(images, dictionary, 0.05, stride=2, gap=1e-5, steps=10_000)
+    assert torch.allclose(found, near, atol=1e-8)
+    monkeypatch.setattr("petabatch.torch.code._NEARER", 1.0)
+    with pytest.raises(SingularError):
+        sparse_code(images, dictionary, 0.05, stride=2, gap=1e-2)
+
+
 def test_codes_are_minima_whatever_the_gap_was() -> None:
     images, dictionary = drawn(12, 8, 4, seed=3)
     rough = sparse_code(images, dictionary, 0.5, stride=2, gap=0.05)
