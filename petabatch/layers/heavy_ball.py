@@ -34,8 +34,8 @@ class HeavyBall(LCA):
 
     @property
     def penalty(self) -> Penalty | None:
-        """That of its transfer function."""
-        return self.minimised
+        """That of its transfer function; None without self-interaction, which adds |A|^2 / 2 to it."""
+        return self.minimised if self.self_interact else None
 
     def stability(self, dt: float, curvature: float) -> Stability | None:
         """Return the limit 2 (1 + beta) / L of the step size."""

@@ -194,8 +194,10 @@ def refused(net: Network, *words: str) -> None:
 
 def test_other_codes_are_refused() -> None:
     net = network()
-    hard = {**net.layers, "V1": CODES["lca"].model_copy(update={"transfer": "hard"})}
-    refused(net.model_copy(update={"layers": hard}), "minimises another energy")
+    other = {**net.layers, "V1": CODES["lca"].model_copy(update={"transfer": "hard"})}
+    refused(net.model_copy(update={"layers": other}), "minimises another energy")
+    other["V1"] = CODES["lca"].model_copy(update={"self_interact": False})  # adds |A|^2 / 2
+    refused(net.model_copy(update={"layers": other}), "minimises another energy")
     wide = {
         **net.layers,
         **{name: Linear(shape=(10, 8, 2)) for name in ("error", "recon")},
