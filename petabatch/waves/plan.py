@@ -99,7 +99,7 @@ class Waves(Experiment):
         """The key paths that are constant within a wave: of weights and synapses that all slices share."""
         graph = self.base.graph
         shared = [name for name, one in graph.synapses.items() if over_slices(one.mode)]
-        drawn = bool(shared) or any(over_slices(owner.mode) for owner in graph.weighted.values())
+        drawn = any(over_slices(owner.mode) for owner in graph.weighted.values())
         found = {path for name in shared for path in synaptic_paths(self.network, name)}
         return found | ({"run.seed"} if drawn else set())
 
