@@ -70,9 +70,18 @@ def _of_rows(value: Any) -> list[np.ndarray]:
         hint = "of a dense matrix [pre, post], scipy.sparse.coo_array(...)" if rows.ndim == 2 else ""
         what = "this is neither a matrix of SciPy nor a list of edges"
         raise ArgumentError("matrix", what, found, _EDGES, hint)
+    if isinstance(value, np.ndarray) and (len(rows) == rows.shape[1] or _repeats(rows)):
+        found = Described(f"{rows.dtype} {list(rows.shape)}")
+        what = "this may be a dense matrix [pre, post] or a list of edges"
+        raise ArgumentError("matrix", what, found, _APART)
     return list(rows.T)
 
 
+def _repeats(rows: np.ndarray) -> bool:
+    return len(np.unique(rows[:, :2], axis=0)) < len(rows)
+
+
+_APART = "scipy.sparse.coo_array(...) of a dense matrix; of edges a tuple of columns, (i, j, w)"
 _EDGES = (
     "a matrix, or rows of pre unit, post unit and, without `init`, weight, then delay; or a tuple of these "
     "columns"

@@ -37,6 +37,11 @@ from petabatch.waves.team import Team
 
 _TOLD = 10
 """Failed points that the log names at most."""
+_OFTEN = 10.0
+"""Seconds between two indexes of a sweep, if these are a percent of its time at most.
+
+Of a sweep of 200 points that took half a minute, whose index took 60 ms, people saw nothing for 24 s.
+"""
 
 
 class WavesSession:
@@ -134,7 +139,7 @@ class WavesSession:
                         progress.add(wave, queue.by_others)
                         if committing.add(wave.rows) and self._indexes and time.monotonic() > index_due:
                             took = self.index("running")
-                            index_due = time.monotonic() + PAUSE * took
+                            index_due = time.monotonic() + min(PAUSE * took, max(_OFTEN, PAUSE / 4 * took))
                 except Stopped:
                     left = True
                     counter.end()

@@ -117,6 +117,13 @@ def test_in_degree_is_the_number_of_different_pre_units_of_each_post_unit() -> N
     assert (dense.sum(axis=0) == 6).all()
 
 
+@pytest.mark.parametrize("dense", [np.eye(3), np.ones((5, 3)), np.eye(4, 3)])
+def test_a_dense_matrix_is_not_taken_for_edges(dense: np.ndarray) -> None:
+    with pytest.raises(ValueError, match="may be a dense matrix(.|\n)*coo_array"):
+        Sparse(pre="n", post="n", target="v", matrix=dense)
+    Sparse(pre="n", post="n", target="v", matrix=np.array([[0, 1, 0.5], [1, 0, 0.2]]))
+
+
 @pytest.mark.parametrize("kind", ["coo", "csr", "csc", "arrays"])
 def test_a_matrix_is_read_from_a_file(tmp_path: Path, kind: str) -> None:
     entries = sparse.random_array((60, 84), density=0.1, rng=np.random.default_rng(1), format="coo")
