@@ -119,7 +119,7 @@ def test_in_degree_is_the_number_of_different_pre_units_of_each_post_unit() -> N
 
 @pytest.mark.parametrize("dense", [np.eye(3), np.ones((5, 3)), np.eye(4, 3)])
 def test_a_dense_matrix_is_not_taken_for_edges(dense: np.ndarray) -> None:
-    with pytest.raises(ValueError, match="may be a dense matrix(.|\n)*coo_array"):
+    with pytest.raises(ValueError, match=r"may be a dense matrix(.|\n)*coo_array"):
         Sparse(pre="n", post="n", target="v", matrix=dense)
     Sparse(pre="n", post="n", target="v", matrix=np.array([[0, 1, 0.5], [1, 0, 0.2]]))
 
