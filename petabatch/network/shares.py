@@ -88,7 +88,7 @@ def split_layers(network: Network) -> frozenset[str]:
     if ranks == 1:
         return frozenset()
     able = (n for n, one in network.layers.items() if one.splittable and one.shape[2] % ranks == 0)
-    return frozenset(able) - whole_layers(network).keys()
+    return frozenset(able).difference(whole_layers(network))
 
 
 def whole_layers(network: Network) -> dict[str, str]:
