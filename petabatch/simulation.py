@@ -231,7 +231,7 @@ def resume(
                 if head is None:
                     session.checkpoint()
                 session.run(quiet, flag)
-        return open_results(directory.path)
+            return open_results(directory.path)  # signals are still heeded: they find the run done
 
 
 def _run(
@@ -268,7 +268,7 @@ def _run(
             session = RunSession(directory, loaded, engine, comm, claim, evaluation)
             session.checkpoint()
             session.run(quiet, flag)
-    return open_results(directory.path)
+        return open_results(directory.path)  # signals are still heeded: they find the run done
 
 
 def _resume(directory: RunDirectory, loaded: Loaded, engine: Engine, comm: Comm) -> Path | None:
