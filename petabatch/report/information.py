@@ -152,7 +152,8 @@ def _run(run: results.Results, running: bool | None, now: datetime | None = None
     yield from field("libraries", ", ".join([*libraries, *about["blas"]]))
     yield from field("command", about["command"])
     yield from failed_points(run)
-    yield from last_values(run)
+    if points is None or points["finished"]:
+        yield from last_values(run)
     # After the probes: in the report, what is indented below a table belongs to it.
     yield from points_table(run)
     for dead in dead_features(run):

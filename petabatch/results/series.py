@@ -232,13 +232,13 @@ def slice_number(name: str, given: int, batch: int) -> int:
 
 
 def times(steps: Sequence[int] | np.ndarray, display: int | None) -> str:
-    """Return recorded steps as a short list, in displays where they are whole displays."""
+    """Return recorded steps as a short list, in displays of several steps where they are whole ones."""
     values = [int(step) for step in steps]
     if not values:
         return "nothing: no time has been recorded yet"
     unit = "steps"
     clock = Clock(display or 1)
-    if display and all(clock.ends(step) for step in values):
+    if (display or 1) > 1 and all(clock.ends(step) for step in values):
         unit, values = "displays", [clock.complete(step) for step in values]
     shown = [*map(str, values)] if len(values) <= 6 else [*map(str, values[:3]), "...", str(values[-1])]
     return f"{unit if len(values) > 1 else unit.rstrip('s')} {', '.join(shown)}"
@@ -246,7 +246,8 @@ def times(steps: Sequence[int] | np.ndarray, display: int | None) -> str:
 
 def _in_displays(step: int, display: int | None) -> str:
     clock = Clock(display or 1)
-    return f"display {clock.complete(step)}" if display and clock.ends(step) else f"step {step}"
+    whole = (display or 1) > 1 and clock.ends(step)
+    return f"display {clock.complete(step)}" if whole else f"step {step}"
 
 
 def _axes(dims: Sequence[str], shape: Sequence[int]) -> str:
