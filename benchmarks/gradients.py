@@ -2,11 +2,11 @@
 
 python benchmarks/gradients.py [--slices 4] [--steps 400] [--rounds 3]    # needs torch; about two minutes
 
-W1 with the learned dictionary: the gradients of the squared sum of codes, weighted at random. Ours are exact
-codes, differentiated on their active sets (`petabatch.torch.sparse_code`); the others those of so many steps
-of the LCA in torch, in float32, which end at some distance from the minimum. Processor seconds of one thread,
-forward and backward, the least of rounds in turns; and by how much the largest memory of a process of its own
-grows.
+W1 with the learned dictionary: gradients of the squared, randomly weighted sum of codes.
+`petabatch.torch.sparse_code` differentiates exact codes on their active sets; the torch loop unrolls a fixed
+number of float32 LCA steps and stops short of the minimum. Reported are processor seconds of one thread for
+forward and backward passes, the minimum over alternating rounds, and the growth of peak memory, each measured
+in a separate process.
 """
 
 from __future__ import annotations

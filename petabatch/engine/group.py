@@ -227,12 +227,12 @@ class Group:
                 self._begin_exactly(step + 1)
 
     def _begin_exactly(self, step: int) -> None:
-        """Begin the displays at the exact codes of their images, where that is wanted."""
-        begun = [(lane, lane.exact) for lane in self._sound if lane.exact is not None]
-        for lane, _ in begun:
+        """Initialise displays with the exact codes of their images, in lanes with an exact solver."""
+        lanes = [(lane, lane.exact) for lane in self._sound if lane.exact is not None]
+        for lane, _ in lanes:
             lane.stepper.materialise()
-        done = exact_start.begin(step, [(exact, lane.deliveries.histories) for lane, exact in begun])
-        for (lane, _), changed in zip(begun, done, strict=True):
+        solved = exact_start.begin(step, [(exact, lane.deliveries.histories) for lane, exact in lanes])
+        for (lane, _), changed in zip(lanes, solved, strict=True):
             if changed:
                 lane.stepper.state_changed()
 

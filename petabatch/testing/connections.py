@@ -50,7 +50,7 @@ def check_connection(
     units
         The pre layer, by default one of type `rectified` of `pre_shape`.
     scale
-        The deviation of the images that the pre layer sees.
+        The standard deviation of the images that the pre layer sees.
     with_
         Further connections by name, such as the owner of its weights.
     **keys

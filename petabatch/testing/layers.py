@@ -57,7 +57,7 @@ def check_layer(
         The channels, or the targets of a type with equations, that images are delivered to; by default all
         channels.
     scale
-        The deviation of the images.
+        The standard deviation of the images.
     positive
         Whether they have no negative values.
     dt

@@ -50,7 +50,7 @@ def check_probe(
         `network(others=None, **run)`, where `others` is a slice whose images alone stay, and `run` are keys
         of the run.
     scale
-        The deviation of the images.
+        The standard deviation of the images.
     **keys
         Keys of the probe, as in a params file.
 

@@ -54,7 +54,7 @@ def check_rule(
     patch
         Rows and columns of their patches, at strides of 2.
     scale
-        The deviation of the images.
+        The standard deviation of the images.
     **keys
         Keys of the rule, as in a params file.
 
