@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pathlib
 from dataclasses import replace
 from typing import Any, Literal, get_args
 
@@ -15,8 +16,9 @@ from petabatch.coding import file
 from petabatch.coding.codes import Codes, number_of_images
 from petabatch.coding.dictionary import Dictionary
 from petabatch.coding.dictionary import read as read_dictionary
-from petabatch.coding.images import stack
+from petabatch.coding.images import Stack, stack
 from petabatch.coding.problem import Problem, check
+from petabatch.coding.solvers import Solvers
 from petabatch.errors import MISSING, ArgumentError, Described
 from petabatch.logs import log, shown
 from petabatch.progress import with_progress
@@ -126,15 +128,30 @@ def encode(
     choice("channels", channels, get_args(Channels))
     flag("force", force)
     flag("quiet", quiet)
-    if device is not None:
-        choice("device", device, ("cpu", "gpu"))
     path = None if out is None else available(given_path("out", out), "codes.h5", "codes", force)
     weights = read_dictionary(dictionary, axes, dataset, connection)
     given = stack(images, normalize, weights, size, channels)
     _check_known(weights, threshold, stride)
-    problem = Problem(
-        given,
-        weights,
+    with solvers_of(weights, threshold, stride, signed, gap, steps, threads, device) as made:
+        return solve(images, given, weights, made, start, channels, path, quiet)
+
+
+def solvers_of(
+    weights: Dictionary,
+    threshold: float | None,
+    stride: int | None,
+    signed: bool | None,
+    gap: float,
+    steps: int,
+    threads: int | None,
+    device: Literal["cpu", "gpu"] | None,
+) -> Solvers:
+    """Return the solvers for arguments of `encode`, which they raise errors for."""
+    _check_known(weights, threshold, stride)
+    if device is not None:
+        choice("device", device, ("cpu", "gpu"))
+    return Solvers(
+        weights.weights,
         positive("threshold", weights.threshold if threshold is None else threshold),
         whole_number("stride", weights.stride if stride is None else stride, 1),
         bool(weights.signed) if signed is None else flag("signed", signed),
@@ -143,6 +160,20 @@ def encode(
         None if threads is None else whole_number("threads", threads, 1),
         device,
     )
+
+
+def solve(
+    images: Any,
+    given: Stack,
+    weights: Dictionary,
+    made: Solvers,
+    start: Any,
+    channels: Channels,
+    path: pathlib.Path | None,
+    quiet: bool,
+) -> Codes:
+    """Return the codes of images, which are read as `given`; they are of the library of `images`."""
+    problem = Problem(given, weights, made)
     check(problem)
     if start is not None:
         problem = replace(problem, start=_start(start, (len(given), *problem.units), channels))
@@ -154,12 +185,12 @@ def encode(
             file.write(path, parts, given.names(), shape, given.one_size, weights.weights, problem.attributes)
         return Codes(*file.read(path))
     with shown(quiet):
-        made = list(parts)
+        found = list(parts)
     names = ("activity", "gap", "steps", "active")
-    activity, *others = (np.concatenate([getattr(part, name) for part in made]) for name in names)
+    activity, *others = (np.concatenate([getattr(part, name) for part in found]) for name in names)
     ordered = np.ascontiguousarray(channels_first(activity, channels))
     activity, gaps, taken, active = map(like(images), (ordered, *others))
-    sizes = None if given.one_size else np.concatenate([part.sizes for part in made])
+    sizes = None if given.one_size else np.concatenate([part.sizes for part in found])
     return Codes(activity, gaps, taken, active, tuple(given.names()), sizes, channels)
 
 

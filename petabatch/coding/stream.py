@@ -9,14 +9,17 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
-from petabatch.arguments import check_types, checked, choice, whole_number
+from petabatch.arguments import check_types, checked, choice, flag, whole_number
 from petabatch.arrays import channels_first
-from petabatch.coding import encode
+from petabatch.coding import encode, solve, solvers_of
 from petabatch.coding.codes import Codes
-from petabatch.coding.dictionary import read
+from petabatch.coding.dictionary import Dictionary, read
+from petabatch.coding.images import stack
 from petabatch.errors import ArgumentError
 from petabatch.sources import Iterable
 
+_SOLVING = ("threshold", "stride", "signed", "gap", "steps", "threads", "device")
+"""Arguments of `encode` that say how images are coded, in the order of `solvers_of`."""
 _UNUSABLE = {
     **dict.fromkeys(("out", "force"), "a stream is not written to a file"),
     "start": "a stream has no codes to begin with",
@@ -63,7 +66,7 @@ def encode_stream(
     [2, 2, 1]
     """
     batch = whole_number("batch", batch, 1)
-    inspect.signature(encode).bind((), dictionary, threshold, **options)  # a TypeError names what is unknown
+    known = inspect.signature(encode).bind((), dictionary, threshold, **options)  # names what is unknown
     check_types(encode, options)
     for name, why in _UNUSABLE.items():
         if name in options:
@@ -71,17 +74,20 @@ def encode_stream(
     channels = choice("channels", options.get("channels", "last"), ("last", "first"))
     if not hasattr(images, "__iter__"):
         raise ArgumentError("images", "these are not images one after the other", images, "an iterable")
-    names = ("axes", "dataset", "connection")
-    weights = read(dictionary, *(options.pop(name, None) for name in names))
-    return _parts(Iterable(data=images, channels=channels).images(images), weights, threshold, batch, options)
+    flag("quiet", options.get("quiet", False))
+    known.apply_defaults()
+    weights = read(dictionary, *(known.arguments[name] for name in ("axes", "dataset", "connection")))
+    return _parts(Iterable(data=images, channels=channels).images(images), weights, batch, known.arguments)
 
 
 def _parts(
-    images: Iterator[Any], dictionary: Any, threshold: float | None, batch: int, options: dict[str, Any]
+    images: Iterator[Any], dictionary: Dictionary, batch: int, given: dict[str, Any]
 ) -> Iterator[Codes]:
-    first, channels = 0, options.get("channels", "last")
-    while part := list(islice(images, batch)):
-        given = [channels_first(image, channels) for image in part]
-        codes = encode(given, dictionary, threshold, **options)
-        yield replace(codes, names=tuple(f"images[{first + number}]" for number in range(len(part))))
-        first += len(part)
+    first, channels = 0, given["channels"]
+    with solvers_of(dictionary, *(given[name] for name in _SOLVING)) as made:
+        while part := list(islice(images, batch)):
+            own = [channels_first(image, channels) for image in part]
+            read = stack(own, given["normalize"], dictionary, given["size"], channels)
+            codes = solve(own, read, dictionary, made, None, channels, None, given["quiet"])
+            yield replace(codes, names=tuple(f"images[{first + number}]" for number in range(len(part))))
+            first += len(part)

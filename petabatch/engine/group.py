@@ -23,6 +23,8 @@ from petabatch.variable import Array
 
 _WORTH_KEEPING = 100
 """Steps in which the state is kept at most once if it is changed by hand again and again."""
+_TURNS = 8
+"""Groups of each thread where displays end early: slices differ in their steps, and threads wait for less."""
 
 
 class Group:
@@ -306,7 +308,7 @@ def groups(lanes: Sequence[Lane], backend: Backend, few: bool = False) -> Iterat
 
     These are as large as the threads of the backend let them be, and lanes that are advanced one after the
     other have a group each. For `few` steps of each lane, which take no longer than a call, there are as few
-    groups as threads.
+    groups as threads; for displays that end early, which often are as short, a few for each thread.
     """
     windows: dict[int, list[Lane]] = {}
     others = []
@@ -319,7 +321,10 @@ def groups(lanes: Sequence[Lane], backend: Backend, few: bool = False) -> Iterat
     yield from map(Group, windows.values())
     for kind in _alike(others):
         method = kind[0].plan.method
-        size = method.group_size(len(kind), backend.workers) if method.together > 1 else 1
         if few:
             size = -(-len(kind) // backend.workers)
+        elif method.together > 1:
+            size = method.group_size(len(kind), backend.workers)
+        else:
+            size = -(-len(kind) // (_TURNS * backend.workers)) if kind[0].stepper.looks_inside else 1
         yield from (Group(kind[first : first + size]) for first in range(0, len(kind), size))

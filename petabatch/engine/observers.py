@@ -45,7 +45,8 @@ def _together(lane: Lane) -> int:
     network, by_steps = lane.plan.graph.network, lane.stepper.recorded
     if lane.features.group.size > 1 or lane.backend.peers(lane.lanes) is not None:
         return 1
-    here = [one for n, one in enumerate(lane.plan.recordings) if n not in by_steps]
+    ever = ((n, one) for n, one in enumerate(lane.plan.recordings) if one.next(-1) is not None)
+    here = [one for n, one in ever if n not in by_steps]
     events = any(one.stream.events for one in here)
     for key in {one.key for one in here}:
         if not key.startswith("probes/"):

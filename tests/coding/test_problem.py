@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import petabatch
-from petabatch.coding.problem import curvature
+from petabatch.coding.solvers import curvature
 from petabatch.errors import InputError
 from support.lasso_problems import NORMS, drawn
 from support.optimum import problem

@@ -120,6 +120,17 @@ def test_slices_of_a_group_rest_each_for_itself() -> None:
     assert_equal(found, in_groups(network, 1)[1])
 
 
+def test_slices_of_a_call_stop_each_at_its_own_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    network = resting(record=DISPLAY)
+    engine, expected = in_groups(network, 1)
+    assert sizes(engine) == [1] * 7
+    monkeypatch.setattr("petabatch.engine.group._TURNS", 1)
+    engine, found = in_groups(network, 1)
+    assert sizes(engine) == [7]
+    assert len(np.unique(found["recorded/probes/until/steps"])) > 1
+    assert_equal(found, expected)
+
+
 def test_what_rests_is_recorded_in_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
     network, room = resting(record=Every(3)), "petabatch.engine.step_records._BYTES"
     monkeypatch.setattr(room, 2000)

@@ -170,8 +170,9 @@ class Stepper(ABC):
 
     def rest(self, recorder: Recorder, first: int, last: int) -> None:
         """Record what is due in steps first+1 .. last, in which all is as after step `first`."""
-        sums = np.tile(self.sums(first), (last - first, 1, 1))
-        self.probes.write(recorder, self.bound.lanes, first, last, sums)
+        if self.probes.columns:
+            sums = np.tile(self.sums(first), (last - first, 1, 1))
+            self.probes.write(recorder, self.bound.lanes, first, last, sums)
 
     def sums(self, step: int) -> Array:
         """Return the norms after `step`, which was the last to be made, `[columns]`, as `run` would have."""

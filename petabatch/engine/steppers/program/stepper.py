@@ -141,7 +141,7 @@ class ProgramStepper(Stepper):
         tables = self.tables
         weights: tuple[int, ...] = ()
         if tables.slices == 1:
-            if tables.calls or tables.links or tables.active or self.looks_inside:
+            if tables.calls or tables.links or tables.active:
                 return self
             # a thread packs the weights of one slice, and lists the active units of one
             weights = tuple(id(self.slice.arrays[one.key]) for one in tables.weights.values())
@@ -225,6 +225,12 @@ class ProgramStepper(Stepper):
             ends = (step, last, last, new_image and step == first)
             self.compiled.advance(space, section, self.team, *ends, watched[step - first :], part)
             stopped = [int(one.slice.look[STOPPED]) for one in mine]
+            if self.tables.slices == 1:  # each has gone on to its own end
+                for n, sums, at in zip(moving, part, stopped, strict=True):
+                    made = at or last
+                    found[n, : made - first] = sums[: made - step]
+                    self._reach([slices[n]], step, made)
+                return
             made = min((at for at in stopped if at), default=last)
             found[moving, step - first : made - first] = part[:, : made - step]
             self._reach(mine, step, made)
