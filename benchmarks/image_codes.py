@@ -1,16 +1,16 @@
 """Codes of a stream of 10,000 images of 32 x 32 x 3, compared with FISTA in torch; one thread.
 
-python benchmarks/image_codes.py [--images 10000] [--rounds 3]    # about ten minutes
+python benchmarks/image_codes.py [--images 10000] [--rounds 3] [--features 64] [--stride 4]    # a minute
 
 Needs torch. Crops of colour photographs come from a generator, 256 at a time; a dictionary of 64 features of
-8 x 8 x 3 at every fourth pixel, random and normalised; codes of both signs. One stopping rule: an image is
-done when its relative duality gap, (primal - dual) / primal, is at most 1e-2. Torch looks at the gaps every
-ten steps, of float32 tensors, and goes on with the images that are not done; its convolutions are those of
-`torch.nn.functional`, its step size is of the largest eigenvalue of this dictionary, by power iteration.
-`petabatch.encode_stream` gets the same batches. Printed are processor seconds for each 1,000 images, their
-ratio by rounds, steps, largest gaps and mean objectives, both computed here in float64, the share of
-`encode_stream` that is not steps (cProfile: all but the compiled loop), and the peak of its memory for 1,000
-and for all images. SPORCO knows no strides: see `peers_csc.py`.
+8 x 8 x 3 at every fourth pixel, or others, random and normalised; codes of both signs. One stopping rule: an
+image is done when its relative duality gap, (primal - dual) / primal, is at most 1e-2. Torch looks at the
+gaps every ten steps, of float32 tensors, and goes on with the images that are not done; its convolutions are
+those of `torch.nn.functional`, its step size is of the largest eigenvalue of this dictionary, by power
+iteration. `petabatch.encode_stream` gets the same batches. Printed are processor seconds for 1,000 images,
+the median ratio of rounds, steps, largest gaps and mean objectives, both computed here in float64, the share
+of `encode_stream` that is not steps (of the compiled loop, by cProfile), and the peak of its memory after a
+part and after all images. SPORCO knows no strides: see `peers_csc.py`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from torch.nn.functional import conv2d, conv_transpose2d
 import petabatch
 from petabatch.coding import Codes
 
-BATCH, PATCH, STRIDE, FEATURES, PENALTY, GAP, LOOK, MOST = 256, 8, 4, 64, 0.3, 1e-2, 10, 1000
+BATCH, PATCH, PENALTY, GAP, LOOK, MOST = 256, 8, 0.3, 1e-2, 10, 1000
 
 
 def stream(count: int) -> Iterator[np.ndarray]:
@@ -49,9 +49,9 @@ def stream(count: int) -> Iterator[np.ndarray]:
         yield images - images.mean(axis=(1, 2, 3), keepdims=True)
 
 
-def dictionary() -> np.ndarray:
-    """Return features `[64, 8, 8, 3]` of norm 1."""
-    weights = np.random.default_rng(1).standard_normal((FEATURES, PATCH, PATCH, 3))
+def dictionary(features: int = 64) -> np.ndarray:
+    """Return features `[features, 8, 8, 3]` of norm 1."""
+    weights = np.random.default_rng(1).standard_normal((features, PATCH, PATCH, 3))
     weights /= np.sqrt((weights**2).sum(axis=(1, 2, 3), keepdims=True))
     return weights.astype(np.float32)
 
@@ -59,23 +59,23 @@ def dictionary() -> np.ndarray:
 class Torch:
     """FISTA on batches, each image until its gap is small."""
 
-    def __init__(self, weights: np.ndarray) -> None:
+    def __init__(self, weights: np.ndarray, stride: int) -> None:
         self.weights = torch.from_numpy(weights.transpose(0, 3, 1, 2).copy())
-        code = torch.randn(
-            1, FEATURES, 32 // STRIDE, 32 // STRIDE, generator=torch.Generator().manual_seed(0)
-        )
+        self.places = {"stride": stride, "padding": (PATCH - stride) // 2}  # patches lie around their unit's
+        self.shape = len(weights), 32 // stride, 32 // stride
+        code = torch.randn(1, *self.shape, generator=torch.Generator().manual_seed(0))
         for _ in range(100):
             code = code / code.norm()
             code = self.drive(self.show(code))
         self.step = 1 / (1.02 * float(code.norm()))
 
     def show(self, code: torch.Tensor) -> torch.Tensor:
-        """Return reconstructions; patches begin 2 pixels before their unit's."""
-        return conv_transpose2d(code, self.weights, stride=STRIDE, padding=2)
+        """Return reconstructions."""
+        return conv_transpose2d(code, self.weights, **self.places)
 
     def drive(self, error: torch.Tensor) -> torch.Tensor:
         """Return what reaches the code."""
-        return conv2d(error, self.weights, stride=STRIDE, padding=2)
+        return conv2d(error, self.weights, **self.places)
 
     def gaps(self, images: torch.Tensor, code: torch.Tensor) -> torch.Tensor:
         """Return the relative duality gap of each image."""
@@ -90,7 +90,7 @@ class Torch:
     def encode(self, given: np.ndarray) -> tuple[np.ndarray, list[int]]:
         """Return the codes of images, channels last, and the steps of each."""
         images = torch.from_numpy(given.transpose(0, 3, 1, 2).copy())
-        shape = (len(images), FEATURES, 32 // STRIDE, 32 // STRIDE)
+        shape = (len(images), *self.shape)
         found, taken = torch.zeros(shape), [0] * len(images)
         left, code, ahead, t = torch.arange(len(images)), torch.zeros(shape), torch.zeros(shape), 1.0
         for step in range(1, MOST + 1):
@@ -110,19 +110,14 @@ class Torch:
         return found.numpy().transpose(0, 2, 3, 1), taken
 
 
-def judged(images: np.ndarray, code: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
+def judged(images: np.ndarray, code: np.ndarray, peer: Torch) -> tuple[float, float]:
     """Return the largest gap and the mean objective of codes, in float64."""
-    shown = torch.from_numpy(weights.transpose(0, 3, 1, 2).copy()).double()
-    a = torch.from_numpy(np.ascontiguousarray(code.transpose(0, 3, 1, 2))).double()
-    error = torch.from_numpy(images.transpose(0, 3, 1, 2).copy()).double()
-    given = error.clone()
-    error -= conv_transpose2d(a, shown, stride=STRIDE, padding=2)
-    largest = conv2d(error, shown, stride=STRIDE, padding=2).abs().amax(dim=(1, 2, 3))
-    squares = error.square().sum(dim=(1, 2, 3))
-    scale = torch.clamp(PENALTY / largest, max=1.0)
-    primal = 0.5 * squares + PENALTY * a.abs().sum(dim=(1, 2, 3))
-    dual = scale * (error * given).sum(dim=(1, 2, 3)) - 0.5 * scale.square() * squares
-    return float(((primal - dual) / primal).max()), float(primal.mean())
+    given, a = (torch.from_numpy(one.transpose(0, 3, 1, 2).copy()).double() for one in (images, code))
+    single, peer.weights = peer.weights, peer.weights.double()
+    error = given - peer.show(a)
+    gaps, objective = peer.gaps(given, a), 0.5 * error.square().sum() + PENALTY * a.abs().sum()
+    peer.weights = single
+    return float(gaps.max()), float(objective) / len(images)
 
 
 def seconds(work: Callable[[], object]) -> float:
@@ -136,9 +131,11 @@ def main() -> None:
     """Code parts of the stream in turns, then all of it."""
     parser = options(__doc__, rounds=3, threads=(1,))
     parser.add_argument("--images", type=int, default=10_000)
+    parser.add_argument("--features", type=int, default=64)
+    parser.add_argument("--stride", type=int, default=4)
     given = parser.parse_args()
-    about, weights = introduce(), dictionary()
-    more = {"stride": STRIDE, "gap": GAP, "steps": MOST, "signed": True, "threads": 1, "quiet": True}
+    about, weights = introduce(), dictionary(given.features)
+    more = {"stride": given.stride, "gap": GAP, "steps": MOST, "signed": True, "threads": 1, "quiet": True}
 
     def ours(count: int) -> Codes | None:
         """Code images of the stream, and return the last batch of codes."""
@@ -150,10 +147,10 @@ def main() -> None:
 
     torch.set_num_threads(1)
     with threadpool_limits(1):
-        peer, batch = Torch(weights), next(stream(BATCH))
+        peer, batch = Torch(weights, given.stride), next(stream(BATCH))
         found, (other, taken) = ours(BATCH), peer.encode(batch)
         rows = [
-            [name, f"{np.mean(made):.0f}", *(f"{one:.4g}" for one in judged(batch, code, weights))]
+            [name, f"{np.mean(made):.0f}", *(f"{one:.4g}" for one in judged(batch, code, peer))]
             for name, code, made in (("petabatch", found.activity, found.steps), ("torch", other, taken))
         ]
         table(("", "steps", "largest gap", "mean objective"), rows)
@@ -168,15 +165,15 @@ def main() -> None:
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         whole = seconds(lambda: ours(given.images))
         after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        profile = cProfile.Profile()
+        profile = cProfile.Profile(time.thread_time)
         profile.runcall(ours, part)
-        stats = pstats.Stats(profile)
+        stats = pstats.Stats(profile).stats  # type: ignore[attr-defined]
         steps_alone = sum(
             own
-            for (file, _, name), (_, _, own, *_) in stats.stats.items()  # type: ignore[attr-defined]
+            for (file, _, name), (_, _, own, *_) in stats.items()
             if file.endswith("program/loop.py") and name.startswith("advance")
         )
-        share = 1 - steps_alone / stats.total_tt  # type: ignore[attr-defined]
+        share = 1 - steps_alone * 1000 / part / own
     print(f"{given.images:,} images: {whole:.1f} s; not steps: {share:.1%}")
     print(f"peak of memory: {before:.0f} MiB after {part:,} images, {after:.0f} MiB at the end")
     result = {"machine": about, "rows": rows, "times": times, "whole": whole, "share": share}
