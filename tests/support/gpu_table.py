@@ -7,8 +7,8 @@ makes some steps on the emulation of `gpu_emulation.py` and on the CPU. The tabl
 advances each, and how far arrays of the states differ at most, relative to their norms. Types, modes and keys
 are those of random networks (`random_networks`), drawn for what none has had yet; each of their steps is
 compared with layers one by one in float64. What differs, or is refused that the CPU takes, is printed below
-the table; the exit code is then 1. `--write` puts the table into `docs/gpu.md`, in the place of the one
-that is there. With `--real` the GPU of this machine takes the place of the emulation.
+the table; the exit code is then 1. `--write` puts the table into `benchmarks/RESULTS.md`, in the place of
+the one that is there. With `--real` the GPU of this machine takes the place of the emulation.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ from support.random_networks.values import drawn  # noqa: E402
 from support.sparse_coding import CODES  # noqa: E402
 from support.sparse_coding import network as with_code  # noqa: E402
 
-PAGE = ROOT / "docs" / "gpu.md"
+PAGE = ROOT / "benchmarks" / "RESULTS.md"
 BEGIN, END = "<!-- table of tests/support/gpu_table.py -->\n", "<!-- end of the table -->\n"
 TOLERANCE, TF32 = 1e-4, 2e-3
 LEAST = 5e4
