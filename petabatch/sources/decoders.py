@@ -66,6 +66,7 @@ class Film:
         self.decoder_bytes = _CONTEXT + _FRAMES * self.rows * self.columns * 3 // 2
         """Memory of a decoder, at most."""
         self.times = [time for time, _ in timed]
+        self.length = len(self.times)
         self._keys = sorted({0, *(number for number, (_, key) in enumerate(timed) if key)})
 
     def key(self, number: int) -> int:

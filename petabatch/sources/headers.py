@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import math
 import os
 import struct
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from petabatch.errors import InputError, ResourceError, install
-from petabatch.regular_files import open_regular
+from petabatch.regular_files import open_regular, regular
 from petabatch.sources.files import open_npy, unreadable
 from petabatch.sources.over_files import errors_of, over_files
 from petabatch.sources.pixels import MOST_PIXELS, largest, too_large
 from petabatch.sources.png import has_chunk, png_shape
 
 EXPECTED = "a complete PNG, JPEG or other image file, or a .npy file of one image"
+_VAN_HATEREN = (".iml", ".imc")
+"""Suffixes of the images of van Hateren and van der Schaaf (Proceedings of the Royal Society B 265, 1998,
+359-366): numbers of 16 bits, high byte first, and no header."""
+_VAN_HATEREN_SHAPE = (1024, 1536)
 GREY_MODES = {"1", "L", "LA", "I", "I;16", "I;16L", "I;16B", "F"}
 """Pillow modes with one channel."""
 
@@ -35,7 +42,7 @@ def headers(paths: Sequence[str]) -> list[tuple[int, int, int] | InputError]:
     In place of a shape stands the error of a file that is missing, truncated or not an image, as far as this
     can be determined without decoding it. Raises ResourceError if pillow is not installed.
     """
-    needed = any(not path.endswith(".npy") for path in paths)
+    needed = any(not is_array(path) for path in paths)
     most = min(MOST_PIXELS, pillow().MAX_IMAGE_PIXELS or MOST_PIXELS) if needed else 0
     shape = errors_of(lambda path: _shape(path, most))
     return over_files(shape, paths, f"reading the headers of {len(paths):,} image files")
@@ -96,8 +103,15 @@ def orientation(picture: Any) -> int:
     return found if isinstance(found, int) and 1 <= found <= 8 else 1
 
 
-def npy_image(path: str) -> Any:
-    """Return the memory-mapped image of a `.npy` file, `[ny, nx, nf]`."""
+def is_array(path: str) -> bool:
+    """Return whether an image file is an array of numbers, of which parts can be read."""
+    return path.lower().endswith((".npy", *_VAN_HATEREN))
+
+
+def array_image(path: str) -> Any:
+    """Return the memory-mapped image of a `.npy` file, or one of van Hateren's, `[ny, nx, nf]`."""
+    if path.lower().endswith(_VAN_HATEREN):
+        return _van_hateren(path)
     pixels = open_npy(path)
     if pixels.ndim not in (2, 3) or 0 in pixels.shape:
         raise InputError(
@@ -109,11 +123,22 @@ def npy_image(path: str) -> Any:
     return pixels.reshape(*pixels.shape[:2], -1)
 
 
+def _van_hateren(path: str) -> Any:
+    expected = f"an image of van Hateren's: {' x '.join(map(str, _VAN_HATEREN_SHAPE))} numbers of 16 bits"
+    try:
+        found = os.stat(regular(path)).st_size
+        if found != 2 * math.prod(_VAN_HATEREN_SHAPE):
+            raise ValueError(f"it has {found:,} bytes")
+        return np.memmap(path, ">u2", "r", shape=(*_VAN_HATEREN_SHAPE, 1))
+    except (OSError, ValueError) as error:
+        raise unreadable(path, error, expected) from error
+
+
 def _shape(path: str, most: int) -> tuple[int, int, int]:
     """Return the shape of an image file."""
-    if not path.endswith(".npy"):
+    if not is_array(path):
         return _complete_png(path, most) or _pillow_shape(path)
-    ny, nx, nf = npy_image(path).shape
+    ny, nx, nf = array_image(path).shape
     return ny, nx, nf
 
 

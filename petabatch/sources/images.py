@@ -7,15 +7,23 @@ from typing import Literal
 import numpy as np
 
 from petabatch.sources.gallery import Gallery
+from petabatch.sources.headers import is_array
 from petabatch.sources.paths import Files, find_files
 from petabatch.sources.pictures import pictures
 from petabatch.sources.view import View
 
-_SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".gif", ".webp", ".ppm", ".pgm", ".npy")
+_SUFFIXES = (
+    *(".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".gif", ".webp", ".ppm", ".pgm"),
+    *(".npy", ".iml", ".imc"),
+)
 
 
 class Images(View):
-    """Image files: PNG, JPEG and other formats of pillow, or `.npy` files of one image `[ny, nx, nf]`."""
+    """Image files: PNG, JPEG and other formats of pillow, or `.npy` files of one image `[ny, nx, nf]`.
+
+    Files `.iml` and `.imc` are those of van Hateren and van der Schaaf (1998), 1024 x 1536 grey pixels of 16
+    bits. Of TIFF files of several frames the first is shown; type `video` shows all.
+    """
 
     type: Literal["images"] = "images"
     files: Files
@@ -29,9 +37,9 @@ class Images(View):
 
     @property
     def decoded(self) -> int:
-        """Those of the longest numbers that pillow decodes; `.npy` files are read in part."""
+        """Those of the longest numbers that pillow decodes; arrays are read in part."""
         names = (self.files,) if isinstance(self.files, str) else self.files
-        return 0 if all(name.endswith(".npy") for name in names) else np.dtype(np.float32).itemsize
+        return 0 if all(map(is_array, names)) else np.dtype(np.float32).itemsize
 
     def gallery(self) -> Gallery:
         """Return the images, with the headers read."""

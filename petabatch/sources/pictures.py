@@ -1,4 +1,4 @@
-"""Galleries of image files: PNG, JPEG and other formats of pillow, and `.npy` files of one image."""
+"""Galleries of image files: PNG, JPEG and other formats of pillow, and arrays of one image."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from petabatch.sources.gallery import NOTHING, Gallery
 from petabatch.sources.headers import (
     EXPECTED,
     GREY_MODES,
+    array_image,
     headers,
-    npy_image,
+    is_array,
     orientation,
     pillow,
     pillow_errors,
@@ -39,7 +40,7 @@ def pictures(paths: Sequence[str]) -> Gallery:
 
     def read(number: int, rows: slice, columns: slice) -> np.ndarray:
         path = paths[number]  # of an array only a part is read; it does not stay open
-        pixels = npy_image(path) if path.endswith(".npy") else decoded(path)
+        pixels = array_image(path) if is_array(path) else decoded(path)
         if pixels.shape != shapes[number]:
             raise InputError(
                 f"{path}: the shape of this image has changed since the start of the run\n"

@@ -1,4 +1,4 @@
-"""Video files."""
+"""Films in files: videos, and TIFF files of several frames."""
 
 from __future__ import annotations
 
@@ -16,13 +16,18 @@ from petabatch.sources.orders import AnOrder, Movie
 from petabatch.sources.over_files import errors_of, over_files
 from petabatch.sources.paths import Files, find_files
 from petabatch.sources.shared import shared
+from petabatch.sources.tiff import Stack
 from petabatch.sources.view import View
 
-_SUFFIXES = (".mp4", ".mkv", ".avi", ".mov", ".webm", ".m4v", ".mpg", ".mpeg", ".gif")
+_SUFFIXES = (".mp4", ".mkv", ".avi", ".mov", ".webm", ".m4v", ".mpg", ".mpeg", ".gif", ".tif", ".tiff")
+_STACKS = (".tif", ".tiff")
 
 
 class Video(View):
-    """Frames of video files as colour images: MP4, Matroska and other formats supported by FFmpeg."""
+    """Frames of video files as colour images: MP4, Matroska and other formats supported by FFmpeg.
+
+    TIFF files of several frames are films, too, grey or in colour, of 8 or 16 bits or floating point.
+    """
 
     type: Literal["video"] = "video"
     files: Files
@@ -36,15 +41,15 @@ class Video(View):
         return find_files(self.files, _SUFFIXES, "videos")
 
     def gallery(self) -> Gallery:
-        """Open the files and count their frames; raises ResourceError if PyAV is not installed."""
+        """Open the files and count their frames; raises ResourceError if what reads them is not installed."""
         return films(self.paths())
 
 
 @shared
 def films(paths: Sequence[str]) -> Gallery:
     """Return the gallery of video files; in place of one that cannot be used stands one bad frame."""
-    opened = over_files(errors_of(open_film), paths, f"counting the frames of {len(paths):,} videos")
-    good = [film for film in opened if not isinstance(film, InputError)]
+    opened = over_files(errors_of(_opened), paths, f"counting the frames of {len(paths):,} videos")
+    good = [film for film in opened if isinstance(film, Film)]
     frames = [(film, number) for film in opened for number in range(_length(film))]
     shapes = [NOTHING if isinstance(film, InputError) else film.shape for film, _ in frames]
     bad = {number: film for number, (film, _) in enumerate(frames) if isinstance(film, InputError)}
@@ -54,7 +59,7 @@ def films(paths: Sequence[str]) -> Gallery:
         film, index = frames[number]
         if isinstance(film, InputError):
             raise film
-        return DECODERS.frame(film, index)
+        return DECODERS.frame(film, index) if isinstance(film, Film) else film.frame(index)
 
     frame = ImageCache(decode)
 
@@ -70,5 +75,9 @@ def films(paths: Sequence[str]) -> Gallery:
     )
 
 
-def _length(film: Film | InputError) -> int:
-    return 1 if isinstance(film, InputError) else len(film.times)
+def _opened(path: str) -> Film | Stack:
+    return Stack(path) if path.lower().endswith(_STACKS) else open_film(path)
+
+
+def _length(film: Film | Stack | InputError) -> int:
+    return 1 if isinstance(film, InputError) else film.length

@@ -109,3 +109,16 @@ def test_check_tells_what_was_found(tmp_path: Path) -> None:
         "floats: 3 images, 8 x 8, floats to 66, which are not scaled: are they pixels of 8 bits?",
         "scaled: 3 images, 8 x 8",
     ]
+
+
+def test_images_of_van_hateren_are_arrays_of_16_bits_high_byte_first(tmp_path: Path) -> None:
+    pixels = np.random.default_rng(1).integers(0, 6000, (1024, 1536)).astype(np.uint16)
+    pixels.astype(">u2").tofile(tmp_path / "imk00001.iml")
+    source = Images(files=str(tmp_path), crop="top_left", offset=(3, 5))
+    shown = source.open((8, 12, 1), 1, 1)(0, 0)
+    np.testing.assert_allclose(shown[..., 0], pixels[3:11, 5:17] / 65535, rtol=1e-6)
+    assert source.decoded == 4  # of a folder it is not known
+    assert Images(files=str(tmp_path / "imk00001.iml")).decoded == 0
+    (tmp_path / "imk00001.iml").write_bytes(b"\0" * 100)
+    with pytest.raises(InputError, match="it has 100 bytes"):
+        source.open((8, 12, 1), 1, 1)

@@ -13,6 +13,7 @@ from typing import Any, Literal
 import av
 import numpy as np
 import pytest
+import tifffile
 
 import petabatch
 from petabatch import params
@@ -377,3 +378,34 @@ def test_a_film_is_opened_without_decoding_more_than_its_first_frame(
     monkeypatch.setattr(av, "open", lambda path: Counting(opened(path)))
     assert len(decoders.Film(str(tmp_path / "a.mp4")).times) > 1
     assert len(decoded) == 1
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.float32])
+@pytest.mark.parametrize("shape", [(5, 16, 24), (5, 16, 24, 3), (5, 16, 24, 4)])
+def test_tiff_files_of_several_frames_are_films(tmp_path: Path, dtype: Any, shape: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(0)
+    largest = 1 if dtype is np.float32 else np.iinfo(dtype).max
+    frames = (rng.random(shape) * largest).astype(dtype)
+    colours = {} if len(shape) == 3 else {"photometric": "rgb"}
+    tifffile.imwrite(tmp_path / "a.tif", frames, **colours)
+    tifffile.imwrite(tmp_path / "b.TIFF", frames[:2], compression="zlib", **colours)
+    source = Video(files=str(tmp_path), order={"type": "movie"})
+    channels = 1 if len(shape) == 3 else 3
+    read = source.open((16, 24, channels), 2, 1)
+    expected = frames.reshape(*frames.shape[:3], -1)[..., :channels] / largest
+    for item in range(5):
+        np.testing.assert_allclose(read(0, item), expected[item], rtol=1e-6)
+    np.testing.assert_allclose(read(1, 1), expected[1], rtol=1e-6)
+
+
+def test_tiff_files_that_are_no_films_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.tif"
+    path.write_bytes(b"II*\0nothing")
+    with pytest.raises(InputError, match=f"{path}: this file cannot be read"):
+        Video(files=str(path)).open((16, 24, 1), 1, 1)
+    with tifffile.TiffWriter(path) as file:
+        for rows in (16, 12):
+            file.write(np.zeros((rows, 24), np.uint8))
+    read = Video(files=str(path)).open((16, 24, 1), 1, 1)
+    with pytest.raises(InputError, match="the frames of this file differ in size"):
+        read(0, 1)
