@@ -8,8 +8,8 @@ Strogatz, Physica D 143, 2000). Above which coupling do they synchronise, and ho
 # ## Network
 #
 # dphase/dt = frequency + K mean(sin(other phases - phase)). In terms of the means S and C of the sines and
-# cosines of all phases the sum is S cos(phase) - C sin(phase), so that connections of type `pool` make it. A
-# layer has one activity: `sine` and `cosine` have the same phases. Each of the 16 slices has its own K.
+# cosines of all phases the sum is S cos(phase) - C sin(phase), so that connections of type `pool` make it.
+# Layers `sine` and `cosine` show functions of the phases. Each of the 16 slices has its own K.
 
 # %%
 import matplotlib.pyplot as plt
@@ -38,7 +38,7 @@ run = petabatch.run(params, "runs/demos/kuramoto", force=True)
 # %%
 S, C = (run.layer(name)[...][:, :, 0, 0, 0] for name in "SC")  # [time, slice]
 R, time = np.hypot(S, C), run.layer("S").steps * params.network.run.dt
-K = np.array(params.network.slices["layers.sine.parameters.K"])
+K = np.array(params.network.slices["layers.phases.parameters.K"])
 order = R[time > time[-1] / 2].mean(axis=0)
 plt.style.use(plotting.STYLE)
 figure, (left, right) = plt.subplots(1, 2, figsize=(7.2, 2.9), width_ratios=(1.25, 1), layout="constrained")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
 from typing import Literal
 
 import numpy as np
@@ -87,10 +88,10 @@ class Start:
     def _fill_layers(self, readers: Readers) -> None:
         """Fill layers, and synapses of each slice; raises the errors of this rank."""
         problems = self._start_synapses("slice")
-        for name, layer in self._network.layers.items():
+        for name in chain.from_iterable(self._graph.order):  # those whose variables others read come first
             if f"layers/{name}/A" not in self._arrays:
                 continue  # of all slices, and so there already
-            activity = self._arrays[f"layers/{name}/A"][:, 0]
+            layer, activity = self._network.layers[name], self._arrays[f"layers/{name}/A"][:, 0]
             self._start_from_values(name)
             problems += self._start_variables(name, without="A")
             with calling(layer, f"layers.{name}"):
@@ -275,11 +276,21 @@ class Start:
             values[index] = drawn[seed][own] if initial.per_slice else drawn[seed]
 
     def _prepare(self, layer: str, activity: Array) -> None:
-        """Set the initial state of a layer, in each slice with its values."""
+        """Set the initial state of a layer, in each slice with its values.
+
+        What connections deliver in their own step, variables of other layers, is there too.
+        """
         state = self._state.owned(f"layers/{layer}")
-        for _, some, own in self._own(layer, "run.dt"):
+        seen = [edge for edge in self._graph.edges[layer] if edge.connection.carries != "A"]
+        strengths = (f"connections.{edge.name}.strength" for edge in seen)
+        for _, some, own in self._own(layer, "run.dt", *strengths):
+            arrived: dict[str, Array] = {}
+            for edge in seen:
+                c = own.connections[edge.name]
+                if (values := self._arrays.get(f"layers/{c.pre}/{c.carries}")) is not None:
+                    arrived[c.into] = arrived.get(c.into, 0) + edge.sign * c.strength * values[some]
             own.layers[layer].prepare(
-                {key: array[some] for key, array in state.items()}, activity[some], own.run.dt
+                {**arrived, **{key: array[some] for key, array in state.items()}}, activity[some], own.run.dt
             )
 
     def _start_from_values(self, layer: str) -> None:

@@ -98,8 +98,6 @@ def read_equations(text: str, given: Collection[str]) -> Equations:
             what = "a parameter or a current" if head.name in given else "given twice"
             expected = "one equation for each name"
             raise EquationError(f"this name is {what}", head.place, head.name, expected)
-    if not variables:
-        raise EquationError("there is no differential equation", None, expected="a line such as dv/dt = -v")
     known = (*variables, *given, "t", "dt")
     definitions: dict[str, Expression] = {}
     derivatives: dict[str, Derivative] = {}

@@ -44,6 +44,8 @@ def choose_method(system: System, wanted: str) -> Choice:
     the exact propagator; where each equation is linear in its own variable, exponential Euler; else RK4.
     Raises EquationError if the wanted one does not suit.
     """
+    if not system.variables and wanted == "auto":
+        return Choice("euler", "there is nothing to integrate")
     noises = system.equations.noises
     if system.noise is None:
         message, expected = "an equation is not linear in the noise", "a product such as sigma * xi"

@@ -90,6 +90,10 @@ def read_step(texts: Texts) -> Step:
     activity, output = texts.activity, None
     if activity is not None:
         output = wrong.attempt("activity", lambda: parse(activity, seen, elsewhere=currents))
+    if spike is None and activity is None and not variables and len(equations.definitions) > 1:
+        expected = f"an expression, such as one of {', '.join(equations.definitions)}"
+        error = EquationError("what others see is missing: no variable is integrated", None, "", expected)
+        wrong.errors.append(("activity", error))
     for key, given_too in (("reset", reset is not None), ("refractory", texts.refractory)):
         if given_too and spike is None:
             wrong.errors.append((key, EquationError("this is for layers with spikes", None, "no `spike`")))

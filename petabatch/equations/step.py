@@ -128,7 +128,8 @@ def make_step(rules: Rules) -> Step:
     advance(choice.method, b)
     state = {name: b.now[name] for name in system.variables}
     after = b.define(b.now)
-    seen = Name(system.variables[0]) if rules.activity is None else rules.activity
+    names = (*system.variables, *rules.equations.definitions)
+    seen = Name(names[0]) if rules.activity is None else rules.activity
     if rules.spike is None:
         activity = b.put("activity", b.here(seen, after))
     else:

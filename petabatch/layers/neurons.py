@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Annotated, Any, ClassVar, Literal
@@ -21,7 +21,7 @@ from petabatch.equations.grammar import EquationError
 from petabatch.equations.methods import stability_limit
 from petabatch.equations.read import Texts, WrongTexts, read_step
 from petabatch.equations.source import row_function, row_source
-from petabatch.equations.step import LEFT, Step
+from petabatch.equations.step import LEFT, STEPS, Step
 from petabatch.equations.stored import stored_step
 from petabatch.frozen import changed
 from petabatch.kernels.rows import BEFORE, BUFFERS, NUMBERS, Draw, Form
@@ -72,7 +72,8 @@ class Neurons(Layer):
     """Time after a spike in which a unit does not spike again, and equations `unless refractory` stand still;
     in the unit of `run.dt`."""
     activity: str | None = None
-    """Activity of a layer without `spike`: an expression, by default the first variable."""
+    """Activity of a layer without `spike`: an expression, by default the first variable, or the only
+    definition of equations without one."""
     method: Literal["auto", "exact", "exponential_euler", "euler", "heun", "rk4", "euler_maruyama"] = "auto"
     """Integration method. `auto`: `euler_maruyama` with noise; `exact`, the propagator of a linear system, if
     the equations are linear with constant coefficients; `exponential_euler` if each is linear in its own
@@ -260,8 +261,8 @@ class Neurons(Layer):
             return
         values: dict[str, Any] = {
             **self._values,
-            **state,
             **dict.fromkeys(self.currents, 0.0),
+            **state,  # with what arrives of variables of other layers
             "t": np.float64(0.0),
             "dt": dt,
         }
@@ -318,6 +319,14 @@ class Neurons(Layer):
         given = {*self.parameters, "dt"}
         found = hint(self.step.system.equations, self.step.seen, variable, given, self._values)
         return found or self.diverges
+
+    def doubts(self, dt: float, batch: int, steps: int) -> Iterator[str]:
+        """Yield notes on a refractory time without effect, or longer than the run, such as one in ms."""
+        rest, end = self.refractory or 0.0, Clock(dt=dt).time(steps)
+        if rest and not self.step.numbers(self._values, dt, rest)[STEPS]:
+            yield f"`refractory` of {rest:g} is less than a step of run.dt, {dt:g}: there is none"
+        elif rest >= end:
+            yield f"a unit spikes once at most: `refractory` of {rest:g} is longer than the run, {end:g}"
 
     def remarks(self, dt: float) -> Sequence[str]:
         """Return its method and why, and the stability limit where it is known."""

@@ -27,7 +27,7 @@ from petabatch.network.exact import check_exact
 from petabatch.network.features import check_features
 from petabatch.network.gpu_rows import check_rows
 from petabatch.network.graph import Edge, Graph
-from petabatch.network.levels import delivers, find_levels
+from petabatch.network.levels import delivers, delivers_later, find_levels
 from petabatch.network.method import check_kernel
 from petabatch.network.over_time import check_over_time
 from petabatch.network.pool import check_pool
@@ -267,7 +267,8 @@ def _edges(
             continue
         buffer, sign = network.layers[post].channels[connection.into]
         pre = network.layers[connection.pre]
-        before = connection.feedback or pre.later or levels[connection.pre] >= levels[post]
+        before = connection.feedback or delivers_later(connection, pre)
+        before = before or levels[connection.pre] >= levels[post]
         found.append(
             Edge(
                 name,

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from petabatch.errors import Problem
 from petabatch.spec.network import Network
-from petabatch.spec.parts import Connection
+from petabatch.spec.parts import Connection, Layer
 
 
 def delivers(connection: Connection) -> bool:
     """Return whether a connection delivers anything, rather than only holding weights."""
     return connection.channel != "none"
+
+
+def delivers_later(connection: Connection, pre: Layer) -> bool:
+    """Return whether what a connection delivers is of the step before, whatever the order of the layers."""
+    return pre.later and connection.carries == "A"
 
 
 def find_levels(network: Network, problems: list[Problem]) -> dict[str, int]:
@@ -20,7 +25,7 @@ def find_levels(network: Network, problems: list[Problem]) -> dict[str, int]:
         if connection.pre not in layers or connection.post not in layers or not delivers(connection):
             continue
         pinned = all(layers[end].phase is not None for end in (connection.pre, connection.post))
-        if not connection.feedback and not pinned and not layers[connection.pre].later:
+        if not connection.feedback and not pinned and not delivers_later(connection, layers[connection.pre]):
             before[connection.post].append(connection.pre)
     levels: dict[str, int] = {}
     path: list[str] = []

@@ -386,8 +386,9 @@ def test_a_potential_is_delivered_in_its_own_step(kind: Any, kernel: Any) -> Non
     ("changed", "message"),
     [
         ({"pre": "x"}, "this layer has no membrane potential"),
-        ({"delay_steps": 1}, "a membrane potential is delivered in its own step alone"),
-        ({"feedback": True}, "a membrane potential is delivered in its own step alone"),
+        ({"variable": "v"}, "this layer has no variable of this name"),
+        ({"delay_steps": 1}, "a variable is delivered in its own step alone"),
+        ({"feedback": True}, "a variable is delivered in its own step alone"),
         ({"post": "small"}, "the two layers have different shapes"),
         ({"post": "early"}, "cell is updated no earlier than early"),
     ],

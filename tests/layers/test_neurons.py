@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from petabatch import in_memory
-from petabatch.connections import Identity, Sparse
+from petabatch.connections import Identity, Potential, Sparse
 from petabatch.engine.driver import drive
 from petabatch.engine.engine import Engine
 from petabatch.equations.functions import CALLED
@@ -451,3 +451,47 @@ def test_a_restart_by_a_film_keeps_the_parameters_of_units() -> None:
     layer.restart(state, None)
     assert (state["x"] == 3).all()
     assert (state["k"] == 7).all()
+
+
+def oscillators(kernel: str, *, once: bool, noise: float = 0.0) -> dict[str, np.ndarray]:
+    """Return phases that see the mean sine and cosine of all, integrated once or in a layer for each."""
+    phases = f"dphase/dt = w + 2 * (S * cos(phase) - C * sin(phase)) + {noise} * xi"
+    shown = {"S": "sin(phase)", "C": "cos(phase)"}
+    start = {"phase": np.linspace(0, 6, 40).reshape(1, 1, 40)}
+    keys: dict[str, Any] = {"shape": (1, 1, 40), "parameters": {"w": 1.0}, "start": start}
+    layers: dict[str, Layer] = {}
+    connections: dict[str, Connection] = {}
+    if once:
+        layers["phases"] = Neurons(equations=phases, currents=("S", "C"), **keys)
+    for name, activity in shown.items():
+        layers[name] = (
+            Neurons(shape=(1, 1, 40), equations=f"seen = {activity}", currents=("phase",))
+            if once
+            else Neurons(equations=phases, currents=("S", "C"), activity=activity, **keys)
+        )
+        if once:
+            connections[f"phases_to_{name}"] = Potential(
+                pre="phases", post=name, variable="phase", target="phase"
+            )
+    for pre in shown:
+        for post in ("phases",) if once else tuple(shown):
+            connections[f"{pre}_to_{post}"] = Sparse(
+                pre=pre, post=post, target=pre, probability=1.0, init=ConstantWeights(value=1 / 40)
+            )
+    output = Output(layers={name: LayerOutput(every=STEP) for name in layers})
+    run = Run(batch=2, steps=60, dt=0.05, kernel=kernel)
+    return dict(recorded(Network(run=run, layers=layers, connections=connections, output=output)))
+
+
+@pytest.mark.parametrize("kernel", ["auto", "array"])
+def test_layers_show_several_functions_of_variables_that_are_integrated_once(kernel: str) -> None:
+    once, twice = oscillators(kernel, once=True), oscillators(kernel, once=False)
+    for name in ("S", "C"):
+        np.testing.assert_allclose(once[f"layers/{name}/A"], twice[f"layers/{name}/A"], atol=2e-5)
+
+
+def test_functions_of_variables_with_noise_belong_together() -> None:
+    found = oscillators("auto", once=True, noise=0.3)
+    phase = found["layers/phases/A"]
+    np.testing.assert_allclose(found["layers/S/A"], np.sin(phase), atol=1e-6)
+    np.testing.assert_allclose(found["layers/C/A"], np.cos(phase), atol=1e-6)

@@ -354,7 +354,8 @@ class Layer(Part):
     def prepare(self, state: Mapping[str, Array], activity: Array, dt: float) -> None:
         """Set the initial state (step 0) in place; by default variables keep their declared values.
 
-        `dt` is the time step of these slices.
+        `dt` is the time step of these slices. `state` also has what connections of type `potential` deliver,
+        by their target or channel.
         """
 
 
