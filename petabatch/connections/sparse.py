@@ -73,7 +73,7 @@ class Sparse(Connection):
     """Initialisation of the weights, an array `[1, 1, 1, 1, 1, synapses]`; by default those of the file
     or matrix."""
 
-    def doubts(self, dt: float, batch: int) -> Iterator[str]:
+    def doubts(self, dt: float, batch: int, steps: int) -> Iterator[str]:
         """Yield a note on delays that are rounded to none."""
         if isinstance(self.delays, float) and 0 < self.delays < dt / 2:
             yield f"`delays` of {self.delays:g} are less than half a step of run.dt, {dt:g}: there are none"

@@ -10,6 +10,7 @@ import numpy as np
 from pydantic import Field, ValidationError, model_validator
 from pydantic_core import InitErrorDetails
 
+from petabatch.clock import Clock
 from petabatch.equations.arrays import evaluate
 from petabatch.equations.blocks import Equations
 from petabatch.equations.build import Line
@@ -33,6 +34,8 @@ from petabatch.spec.weights import Initial
 from petabatch.variable import LAYER_DIMS, Array, Variable
 
 _INPUT, _RATE, _SEEN = "rate__in", "rate__1", "rate__2"
+_TIMES = 1000
+"""Times at which an expression is evaluated to find rates that are too large."""
 
 
 class Poisson(Layer):
@@ -170,9 +173,22 @@ class Poisson(Layer):
         row = RowFunction(row_function(self.generated), form, tuple(self._numbers.values()), ())
         return CompiledRule("poisson", {"rate": 0.0}, row=row)
 
-    def doubts(self, dt: float, batch: int) -> Iterator[str]:
+    def _largest(self, dt: float, steps: int) -> float:
+        """Return the largest rate at some times of so many steps, 0 if units have rates of their own."""
+        rate = self._expression()
+        if rate is None:
+            assert isinstance(self.rate, float)
+            return self.rate
+        if len(self._numbers) < len(self.parameters):
+            return 0.0
+        times = Clock(dt=dt).time(np.linspace(0, steps, min(steps, _TIMES)))
+        with np.errstate(all="ignore"):
+            return float(np.max(evaluate(rate, {**self._numbers, "t": times, "dt": dt})))
+
+    def doubts(self, dt: float, batch: int, steps: int) -> Iterator[str]:
         """Yield a note on a rate of more than one spike a step, such as one in Hz where dt is in ms."""
-        if isinstance(self.rate, float) and (spikes := self.rate * dt) > 1:
+        rate = self._largest(dt, steps)
+        if (spikes := rate * dt) > 1:
             yield f"a unit has {spikes:.3g} spikes a step; `rate` is per unit of time of run.dt, {dt:g}"
 
     def update(

@@ -94,9 +94,11 @@ class SpikeTimes(Layer):
         own = self._rows.shape[1] == len(_NAMES)
         return _trains(self._source).get(number if own else 0, _NONE)
 
-    def doubts(self, dt: float, batch: int) -> Iterator[str]:
-        """Yield how many spikes are those of slices that a batch does not have."""
-        rows = self._rows
+    def doubts(self, dt: float, batch: int, steps: int) -> Iterator[str]:
+        """Yield how many spikes are those of slices that a batch does not have, or later than the run."""
+        rows, end = self._rows, Clock(dt=dt).time(steps)
+        if late := int((rows[:, 0] >= end).sum()):
+            yield f"{late:,} of its {len(rows):,} spikes come after the end of the run, at {end:g}"
         count = int((rows[:, 2] >= batch).sum()) if rows.shape[1] == len(_NAMES) else 0
         if count:
             which = "of the only slice, 0" if batch == 1 else f"of slices 0 to {batch - 1}"

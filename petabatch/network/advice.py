@@ -175,7 +175,7 @@ def _doubts(network: Network) -> Iterator[str]:
     for among, own in _different(network):
         for kind in ("layers", "connections"):
             for name, part in getattr(own, kind).items():
-                for text in part.doubts(own.run.dt, network.run.batch):
+                for text in part.doubts(own.run.dt, network.run.batch, network.run.length):
                     if f"{kind}.{name}" not in named:
                         yield f"{kind}.{name}: {text}{among}"
                 named.add(f"{kind}.{name}")

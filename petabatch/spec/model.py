@@ -163,10 +163,11 @@ class Part(Model):
     @classmethod
     def hint(cls, value: Any) -> str:
         """Return how what is given in place of a table becomes one, where that is likely meant."""
-        return ""
+        known = isinstance(value, str) and value in cls.choices()
+        return f'{cls.kind}s are tables: {{ type = "{value}" }}' if known else ""
 
-    def doubts(self, dt: float, batch: int) -> Iterable[str]:
-        """Return notes on what is allowed and hardly meant, for a step `dt` and so many slices."""
+    def doubts(self, dt: float, batch: int, steps: int) -> Iterable[str]:
+        """Return notes on what is allowed and hardly meant, for so many slices and steps of length `dt`."""
         return ()
 
     @classmethod
@@ -226,9 +227,9 @@ def _is_tuple(annotation: Any) -> bool:
 
 
 def _problems(error: ValidationError, model: type[Model], keys: dict[str, Any]) -> list[Problem]:
-    from petabatch.spec.problems import problems  # which needs this module
+    from petabatch.spec.all_problems import all_problems  # which needs this module
 
-    return problems(error, model, keys)
+    return all_problems(error, model, keys).problems
 
 
 def _hint(name: str, choices: dict[str, list[type[Part]]]) -> str:

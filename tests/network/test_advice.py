@@ -194,6 +194,27 @@ def test_no_synapses_have_no_weights_to_draw(per_slice: bool) -> None:
     )  # others may have some
 
 
+def test_times_beside_the_run_are_told() -> None:
+    def told(refractory: float, spikes: float) -> list[str]:
+        layers = {
+            "n": Neurons(
+                shape=(1, 1, 1), equations="dv/dt = -v", spike="v > 1", reset="v = 0", refractory=refractory
+            ),
+            "s": SpikeTimes(shape=(1, 1, 1), spikes=((1.0, 0.0), (spikes, 0.0))),
+        }
+        found = notes(Network(run=Run(steps=100, dt=0.1), layers=layers))
+        return [one for one in found if one.startswith(("layers.n:", "layers.s:"))]
+
+    assert told(0.05, 2.0) == [
+        "layers.n: `refractory` of 0.05 is less than a step of run.dt, 0.1: there is none"
+    ]
+    assert told(2000.0, 10.0) == [
+        "layers.n: a unit spikes once at most: `refractory` of 2000 is longer than the run, 10",
+        "layers.s: 1 of its 2 spikes come after the end of the run, at 10",
+    ]
+    assert told(0.1, 9.9) == told(0.0, 9.9) == []
+
+
 def test_spikes_of_slices_that_there_are_not_are_told() -> None:
     spikes = SpikeTimes(shape=(1, 1, 2), spikes=((0.1, 0, 0), (0.2, 1, 1), (0.3, 0, 7)))
 
@@ -453,5 +474,7 @@ def test_numbers_in_other_units_of_time_are_told() -> None:
     )
     late = "its synapses are delayed by at least 15,000 steps, and the run has 500"
     assert f"connections.c: nothing arrives: {late}" in notes(net(0.02, 1500.0))
+    wave = net("20 * (1 + sin(2 * pi * t / 10))", 1.0)
+    assert any(one.startswith("layers.p: a unit has 4 spikes a step") for one in notes(wave))
     right = notes(net(0.02, 1500.0, steps=15001)) + notes(net(10.0, 0.05))
     assert not [one for one in right if one.startswith(("layers.p", "connections.c"))]
