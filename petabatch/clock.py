@@ -16,6 +16,10 @@ Steps = TypeVar("Steps", int, np.ndarray)
 """A number of steps or displays, or an array of them."""
 
 
+HERTZ = {"s": 1.0, "ms": 1e3, "us": 1e6}
+"""Events in a second, by the unit of time in which there is one."""
+
+
 @dataclass(frozen=True)
 class Clock:
     """The clock of a network: how long a display and a step are."""

@@ -20,7 +20,7 @@ _MOST = 4
 """Probes that are drawn."""
 _FEW = 6
 """Slices that all have a colour."""
-_PREFERRED = ("total", "fraction", "psnr")
+_PREFERRED = ("total", "fraction", "rate", "cv", "psnr")
 
 
 def find(run: Results, *others: Results) -> list[str]:
@@ -92,7 +92,7 @@ def compare(
 
 def _runs(axis: Any, runs: list[Results], name: str, times: list[TimeAxis], scale: list[str]) -> None:
     for run, time, colour, label in zip(runs, times, scale, _labels(runs), strict=True):
-        steps, mean, band = curve(run[name], run.display)
+        steps, mean, band = curve(run, run[name])
         axis.plot(steps / time.per, mean, color=colour, label=label, marker="o" if len(steps) == 1 else None)
         axis.fill_between(steps / time.per, *band.T, color=colour, alpha=0.15, linewidth=0)
 
@@ -101,7 +101,7 @@ def _chosen(run: Results, name: str) -> dict[int, str]:
     """Return the slices that have a colour, in all panels the same, and what the legend says of them."""
     if run.batch <= _FEW:
         return {number: of_slice(run, number) for number in range(run.batch)}
-    _, values = drawn(run[name], run.display)
+    _, values = drawn(run, run[name])
     there = values[~np.isnan(values).all(axis=1)]
     last = there[-max(1, len(there) // 4) :].mean(axis=0)
     known = np.flatnonzero(~np.isnan(last)) if not np.isnan(last).all() else np.arange(1)
@@ -117,7 +117,7 @@ def _chosen(run: Results, name: str) -> dict[int, str]:
 def _slices(
     axis: Any, run: Results, name: str, time: TimeAxis, chosen: dict[int, str], scale: list[str]
 ) -> None:
-    steps, values = drawn(run[name], run.display)
+    steps, values = drawn(run, run[name])
     lines = axis.plot(
         steps / time.per, values, color="#c0c0c0", lw=0.5, marker="o" if len(steps) == 1 else None
     )

@@ -10,7 +10,7 @@ import numpy as np
 from petabatch.clock import Clock
 from petabatch.plotting.figures import colours, from_zero, grid, logarithmic
 from petabatch.plotting.texts import capital, note
-from petabatch.plotting.words import TimeAxis, in_figures
+from petabatch.plotting.words import TimeAxis, in_figures, per_second
 from petabatch.results import Results
 from petabatch.results.series import Series
 from petabatch.storage.gaps import Gap, steps_text
@@ -56,25 +56,26 @@ def sound(values: np.ndarray) -> np.ndarray:
     return values[:, whole] if whole.any() else values
 
 
-def curve(series: Series, period: int | None, most: int = _MOST) -> Curve:
+def curve(run: Results, series: Series, most: int = _MOST) -> Curve:
     """Return the curve of a probe over the run, of `most` records: that of `drawn`."""
-    return spread_curve(*drawn(series, period, most))
+    return spread_curve(*drawn(run, series, most))
 
 
-def drawn(series: Series, period: int | None, most: int = _MOST) -> tuple[np.ndarray, np.ndarray]:
+def drawn(run: Results, series: Series, most: int = _MOST) -> tuple[np.ndarray, np.ndarray]:
     """Return the steps `[n]` and values `[n, slice]` of a probe of which lines over the run are made.
 
     They are those at ends of displays, where `ends` says so, with NaN where steps are lost; in the unit of
     `words.quantity`.
     """
-    if not ends(series, period):
+    factor = per_second(run, series.name)
+    if not ends(series, run.display):
         steps, values = thinned(series, most)
-        return steps, in_figures(series.name, values)
-    display = Clock(period or 1).item(series.steps)
+        return steps, in_figures(series.name, values, factor)
+    display = Clock(run.display or 1).item(series.steps)
     last = np.flatnonzero(np.diff(display, append=display[-1] + 1))
     every = -(-len(last) // _MOST_ENDS)
     last = last[(len(last) - 1) % every :: every]
-    values = in_figures(series.name, np.stack([series[int(at)] for at in last]))
+    values = in_figures(series.name, np.stack([series[int(at)] for at in last]), factor)
     return interrupted(series, series.steps[last], values)
 
 

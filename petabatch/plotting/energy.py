@@ -53,7 +53,7 @@ def energy(
     labels = [quantity(run, f"probes/{measured}/{name}") for name in names]
     figure, places = grid_of_panels(figure, len(each), 2.55)
     for axes, one, label in zip(places, each, labels, strict=True):
-        curves = {spaced(name): curve(series, run.display) for name, series in one.items()}
+        curves = {spaced(name): curve(run, series) for name, series in one.items()}
         draw_curves(axes, curves, time, wrapped(label, 1.9, points("axes.labelsize")), log=log)
         if steps and time.per != 1 and (legend := axes.get_legend()):
             legend.remove()  # the axis of steps is there

@@ -12,7 +12,7 @@ from petabatch.arguments import checked
 from petabatch.errors import ArgumentError
 from petabatch.plotting.figures import pyplot, styled
 from petabatch.plotting.texts import points, wrapped
-from petabatch.plotting.words import in_figures, in_words
+from petabatch.plotting.words import in_figures, in_words, rate_factor
 
 
 class Live:
@@ -30,6 +30,7 @@ class Live:
         self.values: dict[str, list[float]] = {}
         """The values of each quantity at these steps."""
         self._labels: list[str] = []
+        self._factors: list[float] = []
         self._shown: Any = None
 
     def __call__(self, sim: Any) -> None:
@@ -37,6 +38,7 @@ class Live:
         if not self.values:
             self.values = {path: [] for path in self._wanted(sim)}
             self._labels = [_label(sim, path) for path in self.values]
+            self._factors = [_factor(sim, path) for path in self.values]
         self.steps.append(sim.n_steps)
         for path, values in self.values.items():
             probe, _, quantity = path.partition("/")
@@ -65,8 +67,9 @@ class Live:
                 axes.set_ylabel(wrapped(name, 1.3, points("axes.labelsize")))
             axes.set_xlabel("Step")
             axes.locator_params(axis="x", integer=True)
-        for axes, (path, values) in zip(self.figure.axes, self.values.items(), strict=True):
-            axes.lines[0].set_data(self.steps, in_figures(f"probes/{path}", np.array(values)))
+        measured = zip(self.figure.axes, self.values.items(), self._factors, strict=True)
+        for axes, (path, values), factor in measured:
+            axes.lines[0].set_data(self.steps, in_figures(f"probes/{path}", np.array(values), factor))
             axes.relim()
             axes.autoscale_view()
 
@@ -88,7 +91,14 @@ def _label(sim: Any, path: str) -> str:
     """Return the label of a quantity, such as `energy/total`."""
     probe, _, part = path.partition("/")
     table = sim.network.probes[probe]
-    return in_words(part, table.quantities()[part], table.type, getattr(table, "layer", None))
+    return in_words(
+        part, table.quantities()[part], table.type, getattr(table, "layer", None), sim.network.run.unit or ""
+    )
+
+
+def _factor(sim: Any, path: str) -> float:
+    probe, _, part = path.partition("/")
+    return rate_factor(part, sim.network.probes[probe].type, sim.network.run.unit or "")
 
 
 @checked()

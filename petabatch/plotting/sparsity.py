@@ -56,7 +56,7 @@ def sparsity(
     layer = found.code.name.split("/")[1]
     figure, (left, right) = grid_of_panels(figure, 2, 2.4)
     probe, time = found.fraction, time_axis(run, unit)
-    active = spread_curve(*_measured(found.code)) if probe is None else curve(probe, run.display)
+    active = spread_curve(*_measured(found.code)) if probe is None else curve(run, probe)
     draw_curves(left, {"active": active}, time, f"Active units of {layer} (%)")
     over_the_run(run, left, time, probe is not None and ends(probe, run.display), steps)
     use = use_of(found.code)

@@ -13,7 +13,7 @@ from petabatch.plotting.many_points import cloud, follows, gridded, heat_map, is
 from petabatch.plotting.options import Option, Title
 from petabatch.plotting.select import with_records
 from petabatch.plotting.texts import capital, heading, legend_below, note, points, wrapped
-from petabatch.plotting.words import in_figures, quantity, spaced
+from petabatch.plotting.words import in_figures, per_second, quantity, spaced
 from petabatch.results import Results
 
 _WIDE = 8.0
@@ -21,6 +21,8 @@ _WIDE = 8.0
 _LEGEND = 12
 """Curves up to which there is a legend."""
 _MEAN = "mean of slices"
+_USUAL = ("/total", "/fraction", "/rate", "/cv")
+"""Ends of the quantities that are drawn by default."""
 
 
 class Found(NamedTuple):
@@ -37,7 +39,8 @@ class Found(NamedTuple):
 def find(run: Results, quantities: Sequence[str] = (), against: str | None = None, last: int = 1) -> Found:
     """Return the values, and means of quantities over the `last` records.
 
-    By default these are total energies and active fractions. Raises InputError where there are none to draw.
+    By default these are total energies, active fractions, and rates and CV of spikes. Raises InputError where
+    there are none to draw.
     """
     columns = run.differing
     if not columns:
@@ -51,7 +54,7 @@ def find(run: Results, quantities: Sequence[str] = (), against: str | None = Non
             f"    expected: {', '.join(columns)}"
         )
     names = [name.removeprefix("probes/") for name in run if name.startswith("probes/")]
-    usual = [name for end in ("/total", "/fraction") for name in names if name.endswith(end)]
+    usual = [name for end in _USUAL for name in names if name.endswith(end)]
     wanted = list(quantities) or usual or names[:1]
     if not wanted:
         raise InputError(f"{run.path}: nothing was measured\n    expected: a probe, such as the energy")
@@ -60,7 +63,9 @@ def find(run: Results, quantities: Sequence[str] = (), against: str | None = Non
     for name in wanted:
         series = with_records(run, run[f"probes/{name}"])
         with np.errstate(invalid="ignore"):  # of points that failed
-            measured[series.name] = in_figures(series.name, series[-last:].mean(axis=0))
+            measured[series.name] = in_figures(
+                series.name, series[-last:].mean(axis=0), per_second(run, series.name)
+            )
         if np.isnan(measured[series.name]).all():
             raise InputError(_nothing(run, name))
     return Found(along, columns, measured)
@@ -81,7 +86,7 @@ def sweep(
     *,
     quantities: Annotated[
         Sequence[str],
-        Option("what to draw, as energy/total (default: total energies and active fractions)"),
+        Option("what to draw, as energy/total (default: total energies, active fractions, rates and CV)"),
     ] = (),
     against: Annotated[
         str | None,

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from petabatch.clock import Clock
+from petabatch.clock import HERTZ, Clock
 from petabatch.plotting.texts import capital
 from petabatch.results import Results
 
@@ -20,6 +20,7 @@ _QUANTITIES = {
     "relative_gap": "duality gap / energy",
     "gap": "duality gap",
     "kkt": "violation of optimality",
+    "cv": "CV of intervals",
 }
 """Names of quantities that are shorter than their descriptions."""
 _PERCENT = ("fraction",)
@@ -68,27 +69,33 @@ def time_axis(run: Results, unit: str = "", every: float = np.inf) -> TimeAxis:
     """Return how time is drawn: in the unit of `dt` if it is given, in displays if there are several.
 
     Otherwise, and where records are `every` few steps, so that time within displays matters, time is that of
-    `dt`, or the step where `dt` is 1.
+    `dt`, in `run.unit` if that is known; else the step where `dt` is 1.
     """
     table = run.params.get("run", {})
     dt = table.get("dt", 1.0)
     dt = float(dt) if isinstance(dt, int | float) else 1.0
-    hertz = {"ms": 1000.0, "s": 1.0, "us": 1e6, "µs": 1e6}.get(unit)
     per = Clock(dt=dt).steps(1.0)
-    if hertz:
-        return TimeAxis(per, f"Time ({unit})", "Hz", Clock(dt=dt).steps(hertz))
     if unit:
-        return TimeAxis(per, f"Time ({unit})", f"per {unit}", per)
+        return _in_unit(unit, dt)
     if run.display and run.display > 1 and min(every, run.steps_reached / 2) >= run.display:
         return TimeAxis(run.display, "Display", "per display", run.display)
+    if run.unit:
+        return _in_unit(run.unit, dt)
     if dt == 1:
         return TimeAxis(1.0, "Step", "per step", 1.0)
     return TimeAxis(per, "Time (unit of dt)", "per unit of dt", per)
 
 
+def _in_unit(unit: str, dt: float) -> TimeAxis:
+    clock = Clock(dt=dt)
+    if hertz := HERTZ.get(unit.replace("µ", "u")):
+        return TimeAxis(clock.steps(1.0), f"Time ({unit})", "Hz", clock.steps(hertz))
+    return TimeAxis(clock.steps(1.0), f"Time ({unit})", f"per {unit}", clock.steps(1.0))
+
+
 def span(run: Results, steps: float, unit: str = "") -> str:
-    """Return a number of steps in words: `4 steps`, or `4 ms` if the unit of `dt` is given."""
-    if unit:
+    """Return a number of steps in words: `4 steps`, or `4 ms` if the unit of `dt` is known."""
+    if unit := unit or run.unit:
         return f"{steps / time_axis(run, unit).per:g} {unit}"
     return "one step" if steps == 1 else f"{steps:,g} steps"
 
@@ -115,11 +122,18 @@ def quantity(run: Results, name: str, among: Sequence[str] = ()) -> str:
 def _quantity(run: Results, name: str) -> str:
     _, probe, part = name.split("/")
     table = run.params.get("probes", {}).get(probe, {})
-    return in_words(part, run[name].description, table.get("type"), table.get("layer"))
+    return in_words(part, run[name].description, table.get("type"), table.get("layer"), run.unit)
 
 
-def in_words(part: str, description: str, probe: str | None, layer: str | None) -> str:
-    """Return a label for a quantity of a probe of this type, which measures this layer."""
+def in_words(part: str, description: str, probe: str | None, layer: str | None, unit: str = "") -> str:
+    """Return a label for a quantity of a probe of this type, which measures this layer.
+
+    `unit` is that of times, empty where it is not known.
+    """
+    if probe == "spike_statistics" and part in ("rate", "isi"):
+        rate = "Hz" if unit in HERTZ else "per unit of dt"
+        of = f" of {layer}" if layer else ""
+        return f"Rate{of} ({rate})" if part == "rate" else f"Mean interval{of} ({unit or 'unit of dt'})"
     if part == "total" and probe != "energy":
         return capital(description or part)
     words = _QUANTITIES.get(part) or description.split(";")[0].split(",")[0] or part
@@ -128,16 +142,28 @@ def in_words(part: str, description: str, probe: str | None, layer: str | None) 
     return capital(f"{text} ({unit}" if unit else text)
 
 
-def in_figures(name: str, values: np.ndarray) -> np.ndarray:
+def per_second(run: Results, name: str) -> float:
+    """Return the factor by which figures give a quantity: that of rates in Hz where `run.unit` is known."""
+    _, probe, part = (*name.split("/"), "", "")[:3]
+    return rate_factor(part, run.params.get("probes", {}).get(probe, {}).get("type"), run.unit)
+
+
+def rate_factor(part: str, probe: str | None, unit: str) -> float:
+    """Return the factor of a quantity of a probe of this type, where times have this unit."""
+    return HERTZ.get(unit, 1.0) if probe == "spike_statistics" and part == "rate" else 1.0
+
+
+def in_figures(name: str, values: np.ndarray, factor: float = 1.0) -> np.ndarray:
     """Return values of a quantity as in figures: fractions in percent, no PSNR of flat or exact images.
 
-    The probe gives those thousands of dB; here they are infinite, and no line is drawn to them.
+    `factor` is that of `per_second`. The probe gives those thousands of dB; here they are infinite, and no
+    line is drawn to them.
     """
     if not name.startswith("probes/"):
         return values
     if name.endswith("/psnr"):
         return np.where(np.abs(values) > _LOUD, np.copysign(np.inf, values), values)
-    return 100.0 * values if name.endswith(_PERCENT) else values
+    return 100.0 * values if name.endswith(_PERCENT) else factor * values
 
 
 def spaced(name: str) -> str:

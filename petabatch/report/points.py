@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from petabatch import results
+from petabatch.clock import HERTZ
 from petabatch.report.lines import field, table
 
 _MOST_POINTS = 40
@@ -49,7 +50,7 @@ def last_values(run: results.Results) -> Iterator[str]:
 
 
 def points_table(run: results.Results) -> Iterator[str]:
-    """Yield the table of what slices differ in, with the last energy and active fraction of each point."""
+    """Yield the table of what slices differ in, with their last energy, active fraction, rate and CV."""
     columns = run.differing
     if not columns:
         return
@@ -57,7 +58,9 @@ def points_table(run: results.Results) -> Iterator[str]:
     for number, values in enumerate(zip(*columns.values(), strict=True)):
         rows.setdefault(values, []).append(number)
     measured = {}
-    for quantity, title in (("total", ""), ("fraction", "active")):
+    rate = "rate (Hz)" if run.unit in HERTZ else "rate"
+    for quantity, title in (("total", ""), ("fraction", "active"), ("rate", rate), ("cv", "CV")):
+        factor = HERTZ.get(run.unit, 1.0) if quantity == "rate" else 1.0
         for name in run:
             series = run[name]
             if (
@@ -66,7 +69,7 @@ def points_table(run: results.Results) -> Iterator[str]:
                 and len(series)
                 and not series.missing
             ):
-                measured[title or name.split("/")[1]] = series[-1]
+                measured[title or name.split("/")[1]] = factor * series[-1]
                 break
     lines = [(*columns, "slices", *measured)]
     for values, numbers in list(rows.items())[:_MOST_POINTS]:

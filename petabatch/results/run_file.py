@@ -186,6 +186,11 @@ class RunFile:
         return ", ".join(found)
 
     @cached_property
+    def unit(self) -> str:
+        """The unit of times, `run.unit`; empty where it is not given."""
+        return str(self.params.get("run", {}).get("unit") or "")
+
+    @cached_property
     def display(self) -> int | None:
         """The display period in steps, None where the params do not tell."""
         period = self.params.get("run", {}).get("display")

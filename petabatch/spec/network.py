@@ -62,6 +62,9 @@ class Run(Model):
     """Length of the run in steps; give either this or `displays`."""
     dt: Positive = 1.0
     """Time step, in the same unit as every `tau`."""
+    unit: Literal["s", "ms", "us"] | None = None
+    """The unit of `dt` and of all other times, for figures, tables and `check`, which then give times in it
+    and rates in Hz. It changes no number: neither of the network nor of its files."""
     seed: Index = 1
     """Seed of all random numbers of the run."""
     precision: Literal["float32", "float64"] = "float32"

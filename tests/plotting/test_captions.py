@@ -276,7 +276,7 @@ def test_slices_that_failed_are_left_out_and_told(
     assert failed.failed == 1
     for name in ("total", "residual"):
         found, expected = (each.probe("energy")[name] for each in (failed, whole))
-        np.testing.assert_array_equal(curve(found, None).mean, curve(expected, None).mean)
+        np.testing.assert_array_equal(curve(failed, found).mean, curve(whole, expected).mean)
     (axes,) = plotting.energy(failed).axes
     assert "without 1 of 3 slices, which failed" in axes.texts[0].get_text().replace("\n", " ")
     np.testing.assert_array_equal(use_of(failed.layer("V1")), use_of(whole.layer("V1")))

@@ -124,3 +124,23 @@ def test_axes_of_drawn_values_are_logarithmic_where_they_were_drawn_so(low: floa
     places = np.random.default_rng(0).random(1000)
     assert not is_log(low + (100 - low) * places)
     assert low < 0 or is_log(low * (100 / low) ** places)
+
+
+def test_rates_are_in_hertz_where_the_unit_of_time_is_known() -> None:
+    def axes(unit: str | None) -> list[Any]:
+        network = Network(
+            run=Run(steps=4000, dt=0.5, unit=unit),
+            layers={"fires": Poisson(shape=(1, 1, 200), rate=0.02)},
+            probes={"firing": SpikeStatistics(layer="fires", every=4000)},
+            sweep=Sweep(**{"layers.fires.rate": [0.02, 0.04]}),
+        )
+        with in_memory.run(network) as found:
+            figure = plotting.sweep(found)
+            return [(one.get_ylabel().replace("\n", " "), one.lines[0].get_ydata()) for one in figure.axes]
+
+    (rate, hertz), (cv, _) = axes("ms")
+    assert (rate, cv) == ("Rate of fires (Hz)", "CV of intervals of fires")
+    np.testing.assert_allclose(hertz, [20, 40], rtol=0.1)
+    (plain, rates), _ = axes(None)
+    assert plain == "Rate of fires (per unit of dt)"
+    np.testing.assert_allclose(rates, hertz / 1000)

@@ -216,7 +216,8 @@ def test_numbers_that_are_infinite_have_a_mean_and_no_band(
     monkeypatch.setattr(Series, "__getitem__", lambda one, key: np.full_like(read(one, key), np.inf))
     with petabatch.open(longer) as run:
         for period, records in ((run.display, 10), (None, 40)):  # at ends of displays, and everywhere
-            _, mean, band = curve(run.probe("energy")["total"], period)
+            monkeypatch.setattr(run, "display", period)
+            _, mean, band = curve(run, run.probe("energy")["total"])
             assert np.array_equal(mean, np.full(records, np.inf))
             assert np.isnan(band).all()
 

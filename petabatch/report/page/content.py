@@ -59,7 +59,7 @@ def _chart(run: Results, measured: Mapping[str, Series]) -> Json:
         "per": time.per,
         "label": time.label,
         "note": "; ".join(meaning([run.batch], at_ends)) if at_ends else "",
-        "lines": [_line(name, curve(series, run.display, _POINTS)) for name, series in measured.items()],
+        "lines": [_line(name, curve(run, series, _POINTS)) for name, series in measured.items()],
         "gaps": run.gaps,
     }
 

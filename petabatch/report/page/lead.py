@@ -12,7 +12,7 @@ from petabatch.plotting.activity import over_time, read_units, spikes
 from petabatch.plotting.figures import plain
 from petabatch.plotting.patches import read_dictionary
 from petabatch.plotting.select import code_layer, percent, recorded
-from petabatch.plotting.words import in_figures, quantity, spaced, time_axis
+from petabatch.plotting.words import in_figures, per_second, quantity, spaced, time_axis
 from petabatch.results import Results
 from petabatch.results.series import Series
 from petabatch.results.use import use_of
@@ -95,8 +95,8 @@ def _spikes(run: Results) -> Iterator[str]:
 
 
 def _probes(run: Results) -> Iterator[str]:
-    """Yield the first and the last value of energies, fractions and PSNR, as means over slices."""
-    ends = ("/total", "/fraction", "/psnr", "/relative_gap")
+    """Yield the first and the last value of energies, fractions, rates and PSNR, as means over slices."""
+    ends = ("/total", "/fraction", "/rate", "/cv", "/psnr", "/relative_gap")
     names = [name for end in ends for name in run if name.startswith("probes/") and name.endswith(end)]
     for name in names[:_MOST]:
         series = run[name]
@@ -104,7 +104,7 @@ def _probes(run: Results) -> Iterator[str]:
             continue
         whole, _, unit = quantity(run, name, names).removesuffix(")").partition(" (")
         begin, when = _begin(run, series)
-        means = [_mean(name, series[place]) for place in (begin, -1)]
+        means = [_mean(run, name, series[place]) for place in (begin, -1)]
         first, last = (percent(each / 100) if unit == "%" else f"{each:.4g} {unit}".strip() for each in means)
         yield (
             f"{whole}: {last} at the end, {first} {when}." if begin < len(series) - 1 else f"{whole}: {last}."
@@ -120,8 +120,8 @@ def _begin(run: Results, series: Series) -> tuple[int, str]:
     return 0, "at first"
 
 
-def _mean(name: str, values: np.ndarray) -> float:
+def _mean(run: Results, name: str, values: np.ndarray) -> float:
     """Return the mean over the slices that did not fail, of a PSNR over those that have one."""
-    found = in_figures(name, np.asarray(values))
+    found = in_figures(name, np.asarray(values), per_second(run, name))
     there = np.isfinite(found) if name.endswith("/psnr") else ~np.isnan(found)
     return float((found[there] if there.any() else found).mean())
