@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from petabatch import probes as probes
     from petabatch import sources as sources
     from petabatch import weights as weights
+    from petabatch.checking import check as check
     from petabatch.coding import encode as encode
     from petabatch.coding.stream import encode_stream as encode_stream
     from petabatch.engine.driver import Driver as Driver
@@ -50,6 +51,7 @@ _PLACES = {
     "Run": ("petabatch.spec.network", "Run"),
     "Simulator": ("petabatch.simulator", "Simulator"),
     "Sweep": ("petabatch.spec.sweep", "Sweep"),
+    "check": ("petabatch.checking", "check"),
     "encode": ("petabatch.coding", "encode"),
     "encode_stream": ("petabatch.coding.stream", "encode_stream"),
     "load": ("petabatch.params", "read"),
@@ -80,6 +82,7 @@ __all__ = [
     "Simulator",
     "Sweep",
     "__version__",
+    "check",
     "connections",
     "encode",
     "encode_stream",

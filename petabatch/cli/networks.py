@@ -12,7 +12,7 @@ import typer
 
 from petabatch.cli.app import app, echo
 from petabatch.cli.options import AllowCode, File, Set, Sweep
-from petabatch.errors import ArgumentError, ParamsError, ResourceError
+from petabatch.errors import ArgumentError, ParamsError
 from petabatch.importing import importing
 from petabatch.logs import console
 
@@ -32,57 +32,11 @@ def check(
 ) -> None:
     """Validate a params file; print shapes, levels, feedback, memory and cost."""
     with importing():
-        from petabatch import params
-        from petabatch.network.advice import advice
-        from petabatch.parallel.cores import lane_threads
-        from petabatch.report.explain import explain, summary
-        from petabatch.report.lines import field
-        from petabatch.report.memory import shortage
-        from petabatch.report.stability import step_limits
+        from petabatch.checking import check as checked
         from petabatch.spec.override import swept
-        from petabatch.storage.files import OUTPUTS
-        from petabatch.storage.format import format_of
 
     loaded = _described(file, [*(overrides or ()), *swept(sweep or ())], allow_code)
-    notes, arrays, found = list[str](), {}, None
-    if loaded.network.sweep is not None or loaded.network.run.pool:
-        with importing():  # of what writes files
-            from petabatch.waves.run import experiment
-        found = experiment(loaded)
-    if found is None:
-        plan = params.plan(loaded)
-        params.check_values(loaded, plan)
-    else:  # the plan of a point
-        plan = found.base
-        notes += field("pool" if loaded.network.run.pool else "sweep", found)
-    run = plan.graph.network.run
-    held = plan.graph.network.batch if found is None else found.held(None)
-    if (lacking := shortage(plan, held, lane_threads(run))) is not None:
-        notes += field("warning", f"{lacking}; `run` refuses it here")
-    if run.device == "gpu":
-        from petabatch.engine.gpu.detect import missing
-
-        if (reason := missing()) is not None:
-            notes += field("note", f"no GPU is found, and `run` refuses it here: {reason}")
-    kind = OUTPUTS[loaded.network.output.format]
-    try:
-        if kind.extra:  # else the modules that write files are imported for nothing
-            format_of(kind).require()
-    except ResourceError as error:
-        reason, _, hint = str(error).partition("\n    hint:     ")
-        notes += field("note", f"{reason}; `run` refuses it here: {hint}")
-    if shortage(plan, 1, 1) is None:
-        state, images = params.first_state(loaded, plan)
-        arrays = dict(state.arrays)
-        for text in images:
-            notes += field("images", text)
-        for limit in step_limits(state):
-            notes += field("note" if limit.exceeded else "step size", limit)
-    for one in advice(plan, arrays):
-        notes += field(one.level, one.text)
-    echo(explain(plan) if whole else summary(plan))
-    for note in notes:
-        echo(note)
+    echo(checked(loaded, explain=whole).text)
 
 
 @app.command(rich_help_panel="Look at a network")

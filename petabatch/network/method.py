@@ -17,7 +17,7 @@ or the number of threads and ranks, takes part.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Literal
@@ -99,7 +99,11 @@ class Method:
         return self.stepper == "layers"
 
     def __str__(self) -> str:
-        """Return a sentence for `petabatch check`."""
+        return "; ".join([self.brief, *self._dealt_out()])
+
+    @property
+    def brief(self) -> str:
+        """A sentence for `petabatch check`: what advances the layers, and why."""
         if self.by_layers:
             expect = "; expect several times the time of compiled steps" if self.slow else ""
             text = f"layer by layer, because {self.reason}{expect}"
@@ -118,20 +122,27 @@ class Method:
             text += f"; lazily evaluated: {', '.join(lazily)}" if lazily else ""
             for code, reason in self.program.codes.items():
                 text += f"; all units of {code} are computed, because {reason}" if reason else ""
-            text += f"; up to {self.together} slices in one call" if self.together > 1 else ""
-            text += f"; slice by slice, because {self.alone}" if self.alone else ""
-            for labels in self.concurrent:
-                text += f"; on threads beyond one for each slice, side by side: {', '.join(labels)}"
             for layer, reason in self.program.interpreted.items():
                 text += f"; {layer} is interpreted step by step, because {reason}"
-            # Their keys without the padding and the lookback.
-            keys = (one.label.partition(" ")[2].removeprefix("layers/") for one in self.program.joined)
-            found = (re.match(r"(sums of )?[^\s\[,]+", key.replace("/", ".")) for key in keys)
-            joined = dict.fromkeys(match[0] for match in found if match)
-            text += f"; exchanged between ranks: {', '.join(joined)}" if joined else ""
         for layer, reason in self.unfollowed.items():
             text += f"; the time scale of {layer} is adapted in the interpreter, because {reason}"
         return text
+
+    def _dealt_out(self) -> Iterator[str]:
+        """Yield how compiled steps are dealt out to calls, threads and ranks."""
+        if self.stepper != "program":
+            return
+        if self.together > 1:
+            yield f"up to {self.together} slices in one call"
+        if self.alone:
+            yield f"slice by slice, because {self.alone}"
+        for labels in self.concurrent:
+            yield f"on threads beyond one for each slice, side by side: {', '.join(labels)}"
+        # Their keys without the padding and the lookback.
+        keys = (one.label.partition(" ")[2].removeprefix("layers/") for one in self.program.joined)
+        found = (re.match(r"(sums of )?[^\s\[,]+", key.replace("/", ".")) for key in keys)
+        if joined := dict.fromkeys(match[0] for match in found if match):
+            yield f"exchanged between ranks: {', '.join(joined)}"
 
 
 def choose(graph: Graph, limits: Limits | None = None) -> Method:

@@ -15,6 +15,7 @@ from petabatch.spec.parts import Layer
 def choices(plan: Plan) -> Iterator[str]:
     """Yield the choices, one to a line; those of slices with values of their own may be others."""
     yield "choices"
+    yield from field("  method", str(plan.method))
     for name in plan.method.layers:
         yield from field(f"  {name}", update_of(plan, name))
     if plan.graph.network.run.device == "gpu" and plan.method.by_layers:

@@ -15,6 +15,7 @@ from petabatch.parallel.comm import Serial
 from petabatch.report.choices import choices
 from petabatch.report.lines import field, ranges, wrapped
 from petabatch.sizes import size_text
+from petabatch.spec.network import Run
 from petabatch.spec.schedule import STEP, Every
 from petabatch.spec.synapses import Synapses
 
@@ -62,13 +63,13 @@ def _connections(plan: Plan) -> Iterator[str]:
             if owner.learn is not None:
                 notes.append(f"learns ({owner.learn.type}) every {owner.learn.every}")
         if name in graph.synapses:
-            notes.append(_synapses(graph.synapses[name]))
+            notes.append(_synapses(graph.synapses[name], graph.network.run))
         arrow = f"{connection.pre} -> {connection.post} ({connection.into})"
         text = f"{arrow}{'; ' if notes else ''}{', '.join(notes)}"
         yield from wrapped(f"  {name:16} {connection.type:{wide}} ", text, 31)
 
 
-def _synapses(synapses: Synapses) -> str:
+def _synapses(synapses: Synapses, run: Run) -> str:
     count, each = len(synapses.targets), synapses.per == "slice"
     text = f"{count:,} synapses"
     text += (
@@ -79,6 +80,9 @@ def _synapses(synapses: Synapses) -> str:
     if synapses.first.delays is not None and count:
         low, high = int(synapses.first.delays.min()), int(synapses.first.delays.max())
         text += f", delayed by {low}{f' to {high}' if high > low else ''} more steps"
+        if run.unit is not None:
+            times = (f"{run.clock.time(steps):g}" for steps in dict.fromkeys((low, high)))
+            text += f" ({' to '.join(times)} {run.unit})"
     return text
 
 
@@ -89,7 +93,8 @@ def _costs(plan: Plan) -> Iterator[str]:
     macs = multiply_adds(plan.graph)
     sweep = plan.graph.network.sweep
     points = f" for each of {sweep.points:,} points" if sweep is not None else ""
-    yield f"run                {plan.length} steps, batch {run.batch}{points}"
+    time = f" of {run.dt:g} {run.unit}, {run.clock.time(plan.length):g} {run.unit}" if run.unit else ""
+    yield f"run                {plan.length} steps{time}, batch {run.batch}{points}"
     for numbers, method in _methods(plan):
         yield from field("method", f"slices {numbers}: {method}" if numbers else method)
     one, all_slices, shared = map(size_text, (per_slice, per_slice * batch, common))
@@ -112,7 +117,7 @@ def _methods(plan: Plan) -> Iterator[tuple[str, str]]:
     """Yield the methods of the slices, each with their numbers; without numbers where all have one."""
     found: dict[str, list[int]] = {}
     for own, numbers in plan.of_slices:
-        found.setdefault(str(own.method), []).extend(numbers)
+        found.setdefault(own.method.brief, []).extend(numbers)
     for method, slices in found.items():
         yield ranges(sorted(slices)) if len(found) > 1 else "", method
 
