@@ -11,6 +11,8 @@ from petabatch.waves.compute import Wave
 
 _LOG = 10.0, 600.0
 """Least and largest seconds between two lines of the log."""
+_PARTS = 100
+"""Parts of a point in a bar: of few points that are computed together, none is done before the last step."""
 
 
 class PointsProgress:
@@ -24,7 +26,7 @@ class PointsProgress:
         self._patience = patience
         self._first, self._mine, self._began = done, 0, time.monotonic()
         self._logged = self._began
-        self._bar = None if quiet else bar(done, count)
+        self._bar = None if quiet else bar(_PARTS * done, _PARTS * count)
 
     def __enter__(self) -> PointsProgress:
         return self
@@ -50,8 +52,10 @@ class PointsProgress:
         failed = f"  {self._failed:,} failed" if self._failed else ""
         text = f"{rate:,.1f} {self._what}s/s  {clock_text(left)} left{failed}"
         head = f"{self._what} {self.done:,} of {self._count:,}"
+        if under_way:
+            head += f", {(self.done + under_way) / self._count:.0%} of the steps"
         if self._bar is not None:
-            self._bar.show(self.done + int(under_way), head, text)
+            self._bar.show(int(_PARTS * (self.done + under_way)), head, text)
         pause = min(max(_LOG[0], (now - self._began) / 100), _LOG[1])
         if now - self._logged > pause or self.done == self._count:
             self._logged = now
