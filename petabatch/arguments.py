@@ -11,7 +11,7 @@ import math
 import operator
 import os
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, wraps
 from pathlib import Path
 from typing import Annotated, Any, Literal, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -31,16 +31,30 @@ def checked(*but: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
     def decorate(function: Callable[P, T]) -> Callable[P, T]:
         @wraps(function)
         def called(*args: P.args, **kwargs: P.kwargs) -> T:
+            signature = inspect.signature(function)
             try:
-                given = inspect.signature(function).bind(*args, **kwargs).arguments
+                given = signature.bind(*args, **kwargs).arguments
             except TypeError:
-                return function(*args, **kwargs)  # which says that an argument is missing, or unknown
+                check_names(function, kwargs)
+                return function(*args, **kwargs)  # which says what is missing, or given twice
             check_types(function, {name: value for name, value in given.items() if name not in but})
             return function(*args, **kwargs)
 
         return called
 
     return decorate
+
+
+def check_names(function: Callable[..., Any], given: Iterable[str]) -> None:
+    """Raise TypeError, as Python does, for the first argument of a name that a function does not have."""
+    parameters = inspect.signature(function).parameters
+    if any(one.kind is one.VAR_KEYWORD for one in parameters.values()):
+        return
+    for name in given:
+        if name not in parameters:
+            hint = did_you_mean(name, parameters)
+            text = f"{function.__name__}() got an unexpected keyword argument {name!r}"
+            raise TypeError(f"{text}: {hint}" if hint else text)
 
 
 def check_types(function: Callable[..., Any], given: Mapping[str, Any]) -> None:

@@ -198,6 +198,9 @@ class StoppedEarly(PetabatchError):
 def nearest(name: str, choices: Iterable[str]) -> str | None:
     """Return the choice most similar to `name`, None if no choice is similar."""
     known = {choice.lower(): choice for choice in choices}
+    within = [choice for choice in known if choice.endswith(f".{name.lower()}")]
+    if len(within) == 1:  # a key of an inner table
+        return known[within[0]]
     alike = 0.5 if len(name) <= 3 else 0.65  # of short names, one letter is much
     found = difflib.get_close_matches(name.lower(), known, n=1, cutoff=alike)
     if not found and len(name) > 2:  # an abbreviation
@@ -210,17 +213,28 @@ def with_article(noun: str) -> str:
     return f"{'an' if noun[0] in 'aeiouAEIO' else 'a'} {noun}"
 
 
+def meant(name: str, choices: Iterable[str]) -> str | None:
+    """Return the choice that a name stands for, by what other programs call it, or the most similar one.
+
+    None where there is neither, or the term has no counterpart.
+    """
+    known, term = list(choices), name.lower()
+    if any(choice in known for choice in EXPLAINED.get(term, ())):
+        return None
+    return next((one for one in SYNONYMS.get(term, ()) if one in known), None) or nearest(name, known)
+
+
 def did_you_mean(name: str, choices: Iterable[str]) -> str:
     """Return "did you mean ...?" with a choice of this meaning, or the most similar one, or an empty string.
 
     Where a term of other programs has no counterpart, what there is instead.
     """
-    known, term = list(choices), name.lower()
-    for choice, instead in EXPLAINED.get(term, {}).items():
+    known = list(choices)
+    for choice, instead in EXPLAINED.get(name.lower(), {}).items():
         if choice in known:
             return instead
-    near = next((one for one in SYNONYMS.get(term, ()) if one in known), None) or nearest(name, known)
-    return f"did you mean {near}?" if near else ""
+    found = meant(name, known)
+    return f"did you mean {found}?" if found else ""
 
 
 def unknown(kind: str, name: object, known: Iterable[str], alike: Iterable[str] = ()) -> UnknownName:
@@ -233,6 +247,14 @@ def unknown(kind: str, name: object, known: Iterable[str], alike: Iterable[str] 
     more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
     text = f"there is no {kind} {name}\n    expected: {', '.join(names[:_LISTED])}{more}"
     return UnknownName(text + (f"\n    hint:     {hint}" if hint else ""))
+
+
+def no_attribute(owner: object, name: str, hint: str = "") -> AttributeError:
+    """Return the error for an attribute that an object does not have, with a hint at what may be meant."""
+    public = [one for one in dir(owner) if one[0] != "_"]
+    hint = hint or ("" if name[0] == "_" else did_you_mean(name, public))
+    text = f"{type(owner).__name__!r} object has no attribute {name!r}"
+    return AttributeError(f"{text}: {hint}" if hint else text, name=name)
 
 
 def similar_path(path: Path, suits: Callable[[Path], bool] = Path.exists) -> str:

@@ -72,6 +72,13 @@ SYNONYMS: Mapping[str, Sequence[str]] = {
     "eta": ("rate", "learn"),
     "learning_rate": ("rate", "learn"),
     "lr": ("rate", "learn"),
+    # what is measured of spikes
+    "coefficient_of_variation": ("cv",),
+    "variation": ("cv",),
+    "interval": ("isi",),
+    "intervals": ("isi",),
+    "frequency": ("rates", "rate"),
+    "firing_rate": ("rates", "rate"),
     # types and choices
     "cuda": ("gpu",),
     "filename": ("file", "files"),
@@ -96,6 +103,9 @@ SYNONYMS: Mapping[str, Sequence[str]] = {
 
 _DENSE = "a dense matrix is a conv whose patch is the whole layer, or sparse with probability = 1"
 
+_EVENLY = "evenly spaced values are { start = 0.0, stop = 1.0, count = 5 }"
+_BY_COUNT = "`count` is the number of values, the last one included: { start = 0.0, stop = 1.0, count = 5 }"
+
 EXPLAINED: Mapping[str, Mapping[str, str]] = {
     "stride": {"patch": "the stride follows from the shapes of pre and post"},
     "padding": {"patch": "patches beyond the edge end there; `border` of a layer says what lies around it"},
@@ -103,6 +113,13 @@ EXPLAINED: Mapping[str, Mapping[str, str]] = {
     "dense": {"conv": _DENSE},
     "full": {"conv": _DENSE},
     "linear": {"conv": _DENSE},
+    "linspace": {"start": _EVENLY},
+    "range": {"start": _EVENLY},
+    "logspace": {"start": f'{_EVENLY[:-2]}, spacing = "log" }}'},
+    "geomspace": {"start": f'{_EVENLY[:-2]}, spacing = "log" }}'},
+    "arange": {"start": _BY_COUNT},
+    "step": {"start": _BY_COUNT},
+    "num": {"start": _BY_COUNT},
     "stdp": {"hebbian": "synapses between spikes do not learn"},
     "on_pre": {"delays": "what arrives is added to the variable or current that `target` names"},
 }

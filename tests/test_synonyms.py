@@ -8,6 +8,9 @@ from typing import Any
 import pytest
 
 from petabatch.errors import did_you_mean
+from petabatch.probes import SpikeStatistics
+from petabatch.results.spikes import Spikes
+from petabatch.spec.parts import STEP
 from petabatch.spec.schema import json_schema
 from petabatch.synonyms import EXPLAINED, SYNONYMS
 
@@ -25,7 +28,7 @@ def _words(schema: Any) -> Iterator[str]:
 
 
 def test_whatever_is_meant_exists() -> None:
-    words = set(_words(json_schema()))
+    words = {*_words(json_schema()), *dir(Spikes), *SpikeStatistics(layer="E", every=STEP).quantities()}
     meant = {one for ones in SYNONYMS.values() for one in ones}
     assert meant - words == set()
     assert {choice for instead in EXPLAINED.values() for choice in instead} - words == set()

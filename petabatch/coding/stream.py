@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
-from petabatch.arguments import check_types, checked, choice, flag, whole_number
+from petabatch.arguments import check_names, check_types, checked, choice, flag, whole_number
 from petabatch.arrays import channels_first
 from petabatch.coding import encode, solve, solvers_of
 from petabatch.coding.codes import Codes
@@ -66,7 +66,8 @@ def encode_stream(
     [2, 2, 1]
     """
     batch = whole_number("batch", batch, 1)
-    known = inspect.signature(encode).bind((), dictionary, threshold, **options)  # names what is unknown
+    check_names(encode, options)
+    known = inspect.signature(encode).bind((), dictionary, threshold, **options)
     check_types(encode, options)
     for name, why in _UNUSABLE.items():
         if name in options:

@@ -106,6 +106,9 @@ def problem_of_values(
         )
     if name not in tables or not keys:
         without_kind = [f"{one}.{name}" for one in known if name and one.partition(".")[2] == kind]
+        without_kind += [
+            f"{one}.{kind}" for one in known if not name and value_of(network, f"{one}.{kind}") is not None
+        ]
         nearest = (
             f"did you mean {without_kind[0]}?" if without_kind else did_you_mean(f"{kind}.{name}", known)
         )

@@ -107,14 +107,16 @@ class Results(RunFile):
         """Return the spikes of a layer in one slice as events, with rates of units and intervals.
 
         They, or its activity in each step, must have been recorded. `slice` is the global slice number, from
-        the end if negative. Raises NotRecorded where there are no spikes of all steps.
+        the end if negative; those of all are `[run.spikes(layer, slice=n) for n in range(run.batch)]`.
+        Raises NotRecorded where there are no spikes of all steps.
         """
         events = f"{GROUP}/{layer}/unit" in self
         series = self._activity_of_events(layer) if events else self.layer(layer)
         number = slice_number(series.name, slice, self.batch)
         same = np.full(self.batch, self.params.get("run", {}).get("dt", 1.0))
         dt = float(self.coordinates.get("dt", same)[number])
-        return spikes_of(series, number, f"layer {layer}, {self.label(number)}", dt)
+        among = f" of {self.batch:,} slices" if self.batch > 1 else ""
+        return spikes_of(series, number, f"layer {layer}, {self.label(number)}{among}", dt)
 
     @checked()
     def weights(self, name: str) -> Series:

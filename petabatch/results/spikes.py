@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from petabatch.clock import Clock
-from petabatch.errors import NotRecorded, ResourceError, install, printable
+from petabatch.errors import NotRecorded, ResourceError, install, no_attribute, printable
 from petabatch.results.events import ActivityOfEvents
 from petabatch.results.series import Series
 
@@ -96,6 +96,11 @@ class Spikes:
     @property
     def _columns(self) -> dict[str, np.ndarray]:
         return {"step": self.steps, "time": self.times, "unit": self.units}
+
+    if not TYPE_CHECKING:  # a type checker would take any name
+
+        def __getattr__(self, name: str) -> Any:
+            raise no_attribute(self, name)
 
     def __len__(self) -> int:
         return len(self.steps)

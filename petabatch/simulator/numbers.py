@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,8 @@ def keys(network: Network, path: str, table: Model) -> Iterator[str]:
         inner = getattr(table, key)
         if isinstance(inner, Model):
             yield from (f"{key}.{one}" for one in keys(network, f"{path}.{key}", inner))
+        elif isinstance(inner, Mapping):
+            yield from (f"{key}.{one}" for one in inner if number(network, f"{path}.{key}.{one}") is not None)
         elif number(network, f"{path}.{key}") is not None:
             yield key
 

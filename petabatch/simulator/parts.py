@@ -53,7 +53,7 @@ class Part(ABC, Mapping[str, Any]):
             return StateArray.of(self._read(name), lambda key, value: self._write(name, key, value))
         found = numbers.number(self._simulator.network, self._path(name)) if isinstance(name, str) else None
         if found is None:
-            known = [*self.arrays, *self._table_keys()]
+            known = list(dict.fromkeys((*self.arrays, *self._table_keys())))
             hint = did_you_mean(str(name), known) or self._elsewhere(str(name))
             raise self._unknown(f"no {name}", known, hint)
         return found

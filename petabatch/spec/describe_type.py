@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel, Tag
 
 from petabatch.errors import with_article
-from petabatch.spec.model import OneOf
+from petabatch.spec.model import OneOf, Part
 from petabatch.spec.schedule import Every
 
 _PLAIN = {
@@ -82,6 +82,17 @@ def child(annotation: Any, data: Any, part: str | int) -> Any | None:
     if origin in (tuple, list) and isinstance(part, int):
         return arguments[part] if part < len(arguments) and arguments[-1] is not ... else arguments[0]
     return None
+
+
+def parts_of(annotation: Any) -> Iterator[type[Part]]:
+    """Yield the base classes of the parts that a value may be."""
+    origin = get_origin(annotation)
+    if origin is Annotated and (mark := _one_of(annotation)) is not None:
+        yield mark.base
+    elif origin in (Annotated, Union, UnionType):
+        arguments = get_args(annotation)
+        for one in arguments[:1] if origin is Annotated else arguments:
+            yield from parts_of(one)
 
 
 def item(data: Any, part: str | int) -> Any:

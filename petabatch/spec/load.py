@@ -9,22 +9,22 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError
 
 from petabatch.arguments import whole_number
-from petabatch.errors import ParamsError, PetabatchError, Problem, did_you_mean, similar_path
+from petabatch.errors import ParamsError, PetabatchError, Problem, did_you_mean, no_attribute, similar_path
 from petabatch.regular_files import read_text
 from petabatch.spec import syntax, toml
+from petabatch.spec.all_problems import Found, all_problems
 from petabatch.spec.memory import InMemory
 from petabatch.spec.model import CONSENT, DERIVED
 from petabatch.spec.network import Network
 from petabatch.spec.override import override
 from petabatch.spec.plugins import import_plugins
-from petabatch.spec.problems import problems
 from petabatch.spec.python import defines_parts, run_python, tables
 from petabatch.spec.source_location import SourceLocation
 
@@ -105,6 +105,12 @@ class Loaded:
     def from_network(cls, network: Network) -> Loaded:
         """Return a network built in Python, with absolute paths: the run can be resumed from anywhere."""
         return cls(_validate(tables(network), SourceLocation(), folder=Path()))
+
+    if not TYPE_CHECKING:  # a type checker would take any name
+
+        def __getattr__(self, name: str) -> Any:
+            hint = f"its network has it: .network.{name}" if name in Network.model_fields else ""
+            raise no_attribute(self, name, hint)
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows of the network."""
@@ -223,29 +229,31 @@ def _validate(
     execute: bool = True,
     derived: Mapping[Any, Any] | None = None,
 ) -> Network:
-    found = list(before)
     skipped = () if execute else data.get("plugins", ())
     context = {"folder": folder, "arrays": arrays, "objects": objects, "not executed": skipped}
     context[DERIVED] = derived or {}
+    wrong = Found([], [], data)
     try:
         network = Network.model_validate(data, context=context)
     except ValidationError as error:
-        found += [
-            replace(problem, key=_as_written(problem.key, location))
-            for problem in problems(error, Network, data)
-        ]
-    if found:
-        raise PartlyWrong(found, _valid_part(data, found), data, location)
+        wrong = all_problems(error, Network, data, context)
+    if before or wrong.problems:
+        sound = _valid_part(wrong.data, [*before, *_as_written(wrong.left, location)])
+        raise PartlyWrong([*before, *_as_written(wrong.problems, location)], sound, data, location)
     return network
 
 
-def _as_written(key: str, location: SourceLocation) -> str:
-    """Return a key path as it is written in the file, from which values by key path were moved."""
+def _as_written(found: Iterable[Problem], location: SourceLocation) -> list[Problem]:
+    """Return problems with key paths as written in the file, from which values by key path were moved."""
     written = {".".join(path) for path in location.lines}
-    for moved, place in (("slices.", ""), ("over_time.", ""), ("sweep.values.", "sweep.")):
-        if key.startswith(moved) and key not in written:
-            return place + key.removeprefix(moved)
-    return key
+
+    def key_of(key: str) -> str:
+        for moved, place in (("slices.", ""), ("over_time.", ""), ("sweep.values.", "sweep.")):
+            if key.startswith(moved) and key not in written:
+                return place + key.removeprefix(moved)
+        return key
+
+    return [replace(problem, key=key_of(problem.key)) for problem in found]
 
 
 class PartlyWrong(ParamsError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Sequence
 from typing import Any
@@ -9,6 +10,8 @@ from typing import Any
 from petabatch.errors import ParamsError, Problem, did_you_mean, shortened
 from petabatch.spec.syntax import loads
 
+_RANGE = re.compile(r"[\w.]+\(.*\)|[^,\[{]+:.+")
+"""What other languages write for evenly spaced values: `linspace(0, 1, 5)` or `0:1:5`."""
 _NAMED = {"layers": "layer", "connections": "connection", "probes": "probe"}
 
 
@@ -56,6 +59,8 @@ def swept(texts: Sequence[str]) -> list[str]:
         if path.partition(".")[0] not in ("run", *_NAMED) or not _is_array(given):
             expected = "KEY=VALUE,VALUE, with a key of layers, connections, probes or run, and numbers"
             hint = "for example, --sweep layers.V1.threshold=0.3,0.4"
+            if _RANGE.fullmatch(values):
+                hint = f"evenly spaced: --sweep '{key}={{ start = 0.0, stop = 1.0, count = 5 }}'"
             problems.append(Problem("", "this is not a sweep", f"--sweep {shortened(text)}", expected, hint))
         elif path in found:
             problems.append(

@@ -23,7 +23,7 @@ _LIMITS = {
 }
 _SLICED = ("layers", "connections", "probes")
 """The named tables of a network, whose numbers can have values per slice."""
-_Path = tuple[str | int, ...]
+KeyPath = tuple[str | int, ...]
 
 
 def problems(
@@ -34,12 +34,12 @@ def problems(
     `data` may be None if it is not known, as for a model built in Python. `ignored` are types of errors that
     are left out.
     """
-    groups: dict[_Path, list[ErrorDetails]] = {}
+    groups: dict[KeyPath, list[ErrorDetails]] = {}
     for detail in (detail for detail in error.errors() if detail["type"] not in ignored):
         # Missing elements of an array are one problem, of the array.
         short = detail["type"] == "missing" and isinstance(detail["loc"][-1], int)
         loc = detail["loc"][:-1] if short else detail["loc"]
-        groups.setdefault(_path(loc, model, data, detail["type"]), []).append(detail)
+        groups.setdefault(path_of(loc, model, data, detail["type"]), []).append(detail)
     # A value that matches none of several types is reported once, at the deepest key that any of them
     # reached.
     deepest = [path for path in groups if not any(_within(other, path) for other in groups)]
@@ -53,7 +53,7 @@ def _apart(details: list[ErrorDetails]) -> list[list[ErrorDetails]]:
     return [[one] for one in details] if {one["type"] for one in details} == {"equation"} else [details]
 
 
-def _beside(path: _Path, model: type[BaseModel], data: Any) -> Iterator[Problem]:
+def _beside(path: KeyPath, model: type[BaseModel], data: Any) -> Iterator[Problem]:
     """Yield the problems of the keys beside an unknown `type`, as those of the nearest type.
 
     Keys that are missing are none: the type may be another one.
@@ -71,18 +71,19 @@ def _beside(path: _Path, model: type[BaseModel], data: Any) -> Iterator[Problem]
         choices[near].model_validate(table)
     except ValidationError as error:
         for problem in problems(error, choices[near], table, ignored=("missing",)):
-            yield replace(problem, key=f"{_key(path)}.{problem.key}")
+            yield replace(problem, key=f"{dotted(path)}.{problem.key}")
 
 
-def _key(path: _Path) -> str:
+def dotted(path: KeyPath) -> str:
+    """Return a path as it is written, without kinds."""
     return ".".join(str(part) for part in path if not isinstance(part, Kind))
 
 
-def _within(path: _Path, table: _Path) -> bool:
+def _within(path: KeyPath, table: KeyPath) -> bool:
     return len(path) > len(table) and path[: len(table)] == table
 
 
-def _path(loc: Sequence[str | int], model: type[BaseModel], data: Any, kind: str) -> _Path:
+def path_of(loc: Sequence[str | int], model: type[BaseModel], data: Any, kind: str) -> KeyPath:
     """Return the keys of the file in pydantic's location; tags that pydantic inserts are left out, or kinds.
 
     The last one is a key: what is wrong with a value as a whole may be that it is not of another kind.
@@ -101,7 +102,7 @@ def _path(loc: Sequence[str | int], model: type[BaseModel], data: Any, kind: str
     return (*path, "type") if kind in ("type_unknown", "type_ambiguous") else tuple(path)
 
 
-def _problem(path: _Path, details: list[ErrorDetails], model: type[BaseModel], data: Any) -> Problem:
+def _problem(path: KeyPath, details: list[ErrorDetails], model: type[BaseModel], data: Any) -> Problem:
     # Of several ways to read a value, that of a number beyond its limits: it is a number.
     limited = (one for one in details if one["type"] in _LIMITS)
     detail = next(limited, None) or next(filter(_own_error, details), details[0])
@@ -113,9 +114,9 @@ def _problem(path: _Path, details: list[ErrorDetails], model: type[BaseModel], d
         table, table_data = annotation, value_data
         annotation, value_data = child(table, table_data, part), item(table_data, part)
     found = shortened(repr(detail["input"]))
-    key, subject = _key(path), "the value"
+    key, subject = dotted(path), "the value"
     if path and isinstance(path[-1], int):
-        key, subject = _key(path[:-1]), f"value {path[-1]} (from 0) of the array"
+        key, subject = dotted(path[:-1]), f"value {path[-1]} (from 0) of the array"
 
     if kind == "extra_forbidden":
         owner = model_of(table, table_data)
@@ -165,8 +166,18 @@ def _problem(path: _Path, details: list[ErrorDetails], model: type[BaseModel], d
         expected = describe_type(annotation)
         several = isinstance(detail["input"], dict | list | tuple)
         hint = _per_slice(path, model) if several and expected == "a number" else ""
+        owner = None if several else model_of(annotation, None)
+        if owner is not None and kind == "model_type":
+            fields = owner.model_fields.items()
+            first = next((name for name, one in fields if one.is_required()), next(iter(owner.model_fields)))
+            hint = f"a table with its keys: {{ {first} = {_toml(detail['input'])} }}"
         return Problem(key, f"{subject} has the wrong type", found, expected, hint)
     return Problem(key, f"{subject} is not allowed", found, detail["msg"].partition(" should ")[2])
+
+
+def _toml(value: Any) -> str:
+    """Return a plain value as it is written in a params file."""
+    return f'"{value}"' if isinstance(value, str) else str(value).lower()
 
 
 def _own_error(detail: ErrorDetails) -> bool:
@@ -174,7 +185,7 @@ def _own_error(detail: ErrorDetails) -> bool:
     return detail["type"] != "literal_error" and bool({"expected", "hint"} & detail.get("ctx", {}).keys())
 
 
-def _per_slice(path: _Path, model: type[BaseModel]) -> str:
+def _per_slice(path: KeyPath, model: type[BaseModel]) -> str:
     """Return a hint at how a number gets a value for each slice, where it can have them."""
     if path[0] in _SLICED:
         return "values per slice are written { slices = [0.3, 0.4] }, one for each slice"

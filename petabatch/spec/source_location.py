@@ -42,7 +42,8 @@ class SourceLocation:
                 first, newline, more = problem.message.partition("\n")
                 return replace(problem, message=f"{first} (set by -s {shortened(text)}){newline}{more}")
         # Names may contain dots, so shorter and shorter prefixes are looked up as text.
-        key = problem.key
+        tables = (f"{table}.{problem.key}" for table in ("slices", "over_time"))
+        key = next((one for one in tables if one in lines), problem.key)
         while key and key not in lines:
             key = key.rpartition(".")[0]
         return replace(problem, line=lines.get(key))

@@ -23,9 +23,12 @@ from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError
 
 from petabatch.spec.columns import Draw, columns_of
 from petabatch.spec.model import Count, Finite, Index, Model
+from petabatch.synonyms import EXPLAINED
 
 _MOST = 10**6
 """Largest number of values of a range."""
+_RANGES = tuple(name for name, instead in EXPLAINED.items() if "start" in instead)
+"""What other programs call evenly spaced values."""
 _KINDS = ("run", "layers", "connections", "probes")
 
 
@@ -303,7 +306,7 @@ def _flatten(table: Any, path: str, found: dict[str, Any]) -> None:
     """Add the arrays and ranges in nested tables to `found`, by key path."""
     is_range = isinstance(table, dict) and any(
         name in table and not isinstance(table[name], dict)
-        for name in ("start", "stop", "count", "low", "high")
+        for name in ("start", "stop", "count", "low", "high", *_RANGES)
     )
     if isinstance(table, dict) and table and not is_range:
         for key, value in table.items():

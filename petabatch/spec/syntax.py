@@ -40,6 +40,7 @@ _HINTS = (
     ("Expected '='", r"^\s*[\w.-]+\s*:", "a key is set with an equals sign: key = value"),
     ("Expected '='", r"[^\x00-\x7f]", 'a key with other letters than a to z needs quotes: "key" = value'),
     ("Expected '='", "", "a key is set with an equals sign: key = value"),
+    ("Invalid value", r"=\s*[A-Za-z_.]+\(", "there are no functions here: write the values, such as [0.1]"),
     ("Invalid value", "", 'a string needs quotes: "text"'),
     ("Illegal character", "", "a quoted string must end on the line on which it starts"),
     ("Unterminated string", "", "a string must end with the quotes with which it starts"),

@@ -21,8 +21,20 @@ def values_by_path(data: Mapping[str, Any]) -> Mapping[str, Any]:
         for kind, depth in _VARIED.items()
         if kind in data
     }
-    tables = {name: {**data.get(name, {}), **paths} for name, paths in found.items() if paths}
+    given = {name: _by_path(data[name]) for name in found if isinstance(data.get(name), dict)}
+    tables = {name: {**given.get(name, {}), **found[name]} for name in found if name in given or found[name]}
     return {**data, **moved, **tables} if tables else data
+
+
+def _by_path(table: Mapping[str, Any], path: str = "") -> dict[str, Any]:
+    """Return the values of nested tables by key path, as `layers.V1.threshold = [...]` is read."""
+    found: dict[str, Any] = {}
+    for key, value in table.items():
+        if isinstance(value, dict) and "at" not in value:
+            found |= _by_path(value, f"{path}{key}.")
+        else:
+            found[f"{path}{key}"] = value
+    return found
 
 
 def _single_values(table: Any, path: str, found: dict[str, dict[str, Any]], depth: int) -> Any:

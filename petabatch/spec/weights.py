@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -29,6 +30,15 @@ class Initial(Part):
     per_slice: Flag = False
     """Start each slice from values of its own, drawn from the seed and the number of the slice; values that
     are given then have a leading batch axis. By default all slices start alike."""
+
+    @classmethod
+    def hint(cls, value: Any) -> str:
+        """Return the initialiser of a number, or of a file."""
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return f'one value for all is {{ type = "constant", value = {float(value):g} }}'
+        if isinstance(value, str) and Path(value).suffix:
+            return f'values in a file are {{ type = "file", path = "{value}" }}'
+        return super().hint(value)
 
     @classmethod
     def table(cls, value: Any) -> Any:

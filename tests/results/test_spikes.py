@@ -43,7 +43,15 @@ def test_spikes_are_events_of_a_slice(on_disk: bool, tmp_path: Path) -> None:
     assert np.isnan(found.cv()).all()
     np.testing.assert_allclose(found.cv(least=2)[1], 0.1 / 0.3)
     assert run.spikes("in", slice=-1).units.tolist() == [2]
-    assert repr(found) == "<5 spikes of layer in, slice 0: 3 units, 20 steps>"
+    assert repr(found) == "<5 spikes of layer in, slice 0 of 2 slices: 3 units, 20 steps>"
+
+
+def test_former_names_have_hints() -> None:
+    spikes = in_memory.run(network()).spikes("in")
+    with pytest.raises(AttributeError, match=r"has no attribute 'variation': did you mean cv\?"):
+        spikes.variation  # noqa: B018
+    with pytest.raises(AttributeError, match=r"has no attribute 'intervals': did you mean isi\?"):
+        spikes.intervals  # noqa: B018
 
 
 def test_spikes_are_a_dataset_of_xarray() -> None:

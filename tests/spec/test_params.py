@@ -48,7 +48,20 @@ CASES: dict[str, tuple[list[tuple[str, str]], list[tuple[str, str]]]] = {
         [('type = "l22"', "did you mean l2?"), ("strenght", "did you mean strength?")],
     ),
     "type missing": ([('type = "lca"\n', "")], [("[layers.V1]", "the `type` of this layer is missing")]),
-    "not a table": ([('normalize = { type = "l2" }', 'normalize = "l2"')], [('normalize = "l2"', "table")]),
+    "a number for an initialiser": (
+        [('init = { type = "gaussian"', 'init = 0.5\nextra = { type = "uniform"')],
+        [("init = 0.5", '{ type = "constant", value = 0.5 }')],
+    ),
+    "a file for an initialiser": (
+        [('init = { type = "gaussian"', 'init = "w.npy"\nextra = { type = "uniform"')],
+        [("init = ", '{ type = "file", path = "w.npy" }')],
+    ),
+    "a number for a table": ([("batch = 3", "batch = 3\nuntil = 0.01")], [("until = 0.01", "{ gap = 0.01 }")]),
+    "what a wrong initialiser hides": (
+        [('init = { type = "gaussian"', 'init = 0.5\nextra = { type = "uniform"'), ('pre = "V1"', 'pre = "V2"')],
+        [("init = 0.5", "an initialiser table"), ('pre = "V2"', "did you mean V1?")],
+    ),
+    "not a table": ([('normalize = { type = "l2" }', 'normalize = "l2"')], [('normalize = "l2"', '{ type = "l2" }')]),
     "a number in quotes": ([("batch = 3", 'batch = "3"')], [("batch", "expected: a whole number")]),
     "a word for a flag": ([("feedback = true", 'feedback = "yes"')], [("feedback", "true or false")]),
     "a name with a slash": ([("[probes.energy]", '[probes."a/b"]')], [("[probes.", "this name cannot be used")]),

@@ -88,6 +88,9 @@ def test_missing_and_unknown_arguments_are_python_errors() -> None:
         petabatch.load()  # type: ignore[call-arg]
     with pytest.raises(TypeError, match="unexpected keyword argument 'thread'"):
         petabatch.run("a.toml", "out", thread=2)  # type: ignore[call-arg]
+    for function in (petabatch.encode, petabatch.encode_stream):
+        with pytest.raises(TypeError, match=r"unexpected keyword argument 'lam': did you mean threshold\?"):
+            function([], [], lam=0.5)
 
 
 def test_signatures_are_those_of_the_functions() -> None:

@@ -58,6 +58,8 @@ class Source(Part):
     @classmethod
     def hint(cls, value: Any) -> str:
         """Return the source of what is likely meant: files, an array, a function or other objects."""
+        if found := super().hint(value):
+            return found
         if isinstance(value, str | os.PathLike):
             return f'files of images are {{ type = "images", files = "{os.fspath(value)}" }}'
         if is_array(value):
