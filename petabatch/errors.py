@@ -201,6 +201,10 @@ def nearest(name: str, choices: Iterable[str]) -> str | None:
     within = [choice for choice in known if choice.endswith(f".{name.lower()}")]
     if len(within) == 1:  # a key of an inner table
         return known[within[0]]
+    if (first := name.lower().partition("_")[0]) in known:  # soft_threshold
+        return known[first]
+    if len(name) > 2:
+        known = {choice: known[choice] for choice in known if len(choice) > 1}
     alike = 0.5 if len(name) <= 3 else 0.65  # of short names, one letter is much
     found = difflib.get_close_matches(name.lower(), known, n=1, cutoff=alike)
     if not found and len(name) > 2:  # an abbreviation

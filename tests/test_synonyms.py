@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from petabatch.equations.functions import CALLED
 from petabatch.errors import did_you_mean
 from petabatch.probes import SpikeStatistics
 from petabatch.results.spikes import Spikes
@@ -29,6 +30,7 @@ def _words(schema: Any) -> Iterator[str]:
 
 def test_whatever_is_meant_exists() -> None:
     words = {*_words(json_schema()), *dir(Spikes), *SpikeStatistics(layer="E", every=STEP).quantities()}
+    words |= set(CALLED)
     meant = {one for ones in SYNONYMS.values() for one in ones}
     assert meant - words == set()
     assert {choice for instead in EXPLAINED.values() for choice in instead} - words == set()
@@ -50,6 +52,10 @@ def test_whatever_is_meant_exists() -> None:
         ("path", ("crop", "file"), "did you mean file?"),
         ("activation", ("shift", "transfer"), "did you mean transfer?"),
         ("mnist", ("noise", "images"), ""),
+        ("soft_threshold", ("soft", "hard"), "did you mean soft?"),
+        ("vth", ("v", "g"), ""),
+        ("tau", ("A", "parameters.tau"), "did you mean parameters.tau?"),
+        ("linspace", ("start", "spacing"), "evenly spaced values are { start = 0.0, stop = 1.0, count = 5 }"),
         ("treshold", ("threshold", "tau"), "did you mean threshold?"),
         ("bach", ("batch", "steps"), "did you mean batch?"),
         ("tua", ("tau", "dt"), "did you mean tau?"),

@@ -77,7 +77,7 @@ def _hint(error: Any) -> str:
         error.possibilities = ()  # options that look alike
         return f"a key of the params file is set by -s run.{key}=VALUE"
     if wrong := re.search(r"'(.*)' is not one of (.*)", error.message):
-        return did_you_mean(wrong[1], re.findall(r"'(.*?)'", wrong[2]))
+        return did_you_mean(wrong[1].partition(":")[0], re.findall(r"'(.*?)'", wrong[2]))
     if error.message.startswith("No such command") and "Did you mean" not in error.message:
         names = [one.name or getattr(one.callback, "__name__", "") for one in app.registered_commands]
         return f"the commands are {', '.join(names)}"

@@ -246,6 +246,9 @@ class _Reader:
                 return self._call(node)
         operator = getattr(node, "op", None)
         hint = "" if operator is None else _LIKELY.get(type(operator), "")
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):  # np.tanh
+            name = node.func.attr
+            hint = f"functions have no prefix: {name}(...)" if name in CALLED else did_you_mean(name, CALLED)
         raise self._error("this is not allowed in an equation", node, _EXPECTED, hint)
 
     def _value(self, node: ast.expr, condition: bool = False) -> Expression:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -23,6 +24,8 @@ _LIMITS = {
 }
 _SLICED = ("layers", "connections", "probes")
 """The named tables of a network, whose numbers can have values per slice."""
+_NUMBER = re.compile(r"([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*\*?\s*([A-Za-zµ]*)")
+"""A number, and its unit."""
 KeyPath = tuple[str | int, ...]
 
 
@@ -144,7 +147,7 @@ def _problem(path: KeyPath, details: list[ErrorDetails], model: type[BaseModel],
         expected = wanted + limit if wanted == "an array" else wanted
         return Problem(key, "the array has the wrong length", found, expected)
     if kind == "not_a_table" and " or " in (either := describe_type(annotation)):
-        hint = str(context.get("hint", ""))
+        hint = str(context.get("hint", "")) or _number_in_text(detail["input"])
         return Problem(key, f"{subject} has the wrong type", str(context.get("got", found)), either, hint)
     if _own_error(detail):
         return Problem(
@@ -166,6 +169,13 @@ def _problem(path: KeyPath, details: list[ErrorDetails], model: type[BaseModel],
         expected = describe_type(annotation)
         several = isinstance(detail["input"], dict | list | tuple)
         hint = _per_slice(path, model) if several and expected == "a number" else ""
+        if "number" in expected:
+            hint = hint or _number_in_text(detail["input"])
+        if expected.startswith("an array of ") and type(detail["input"]) in (int, float):
+            hint = f"one for each: [{', '.join([found] * int(expected.split()[3]))}]"
+        if expected == "a string" and path:
+            about = docstrings(model_of(table, table_data) or model).get(str(path[-1]))
+            expected = _joined(expected, about)
         owner = None if several else model_of(annotation, None)
         if owner is not None and kind == "model_type":
             fields = owner.model_fields.items()
@@ -173,6 +183,14 @@ def _problem(path: KeyPath, details: list[ErrorDetails], model: type[BaseModel],
             hint = f"a table with its keys: {{ {first} = {_toml(detail['input'])} }}"
         return Problem(key, f"{subject} has the wrong type", found, expected, hint)
     return Problem(key, f"{subject} is not allowed", found, detail["msg"].partition(" should ")[2])
+
+
+def _number_in_text(value: Any) -> str:
+    """Return a hint where a number is given as text, perhaps with a unit."""
+    if not isinstance(value, str) or (found := _NUMBER.fullmatch(value.strip())) is None:
+        return ""
+    unit = "numbers have no units here: times are in that of run.dt, which run.unit names" if found[2] else ""
+    return unit or f"without quotes: {found[1]}"
 
 
 def _toml(value: Any) -> str:

@@ -10,6 +10,7 @@ from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from petabatch.clock import Clock
+from petabatch.errors import meant
 
 _FORM = re.compile(r"^(?:(\d{1,15})\s+)?(step|steps|display|displays)$")
 
@@ -47,10 +48,15 @@ def _parse(value: Any) -> Every:
         match = _FORM.match(value.strip())
         if match and match[1] != "0":
             return Every(int(match[1] or 1), "steps" if match[2].startswith("step") else "displays")
+    word = value.split()[-1].strip("0123456789.") if isinstance(value, str) and value.split() else ""
+    near = "never" if value == 0 else meant(word, ("display", "displays", "step", "steps", "never"))
     raise PydanticCustomError(
         "schedule",
         "this is not a schedule",
-        {"expected": '"display", "10 displays", "50 steps", a number of steps, or "never"'},
+        {
+            "expected": '"display", "10 displays", "50 steps", a number of steps, or "never"',
+            "hint": f'did you mean "{near}"?' if near else "",
+        },
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
     from petabatch.spec.parts import PatchOwner
 
 
+_DRAWN = re.compile(r"^(?:\w+\.)*(rand|random|uniform|randn|normal|gauss)\s*\(")
+"""What other programs draw random values with."""
+
+
 class Initial(Part):
     """Initialisation of weights, and of the state variables of layers."""
 
@@ -36,6 +41,10 @@ class Initial(Part):
         """Return the initialiser of a number, or of a file."""
         if isinstance(value, int | float) and not isinstance(value, bool):
             return f'one value for all is {{ type = "constant", value = {float(value):g} }}'
+        if isinstance(value, str) and (drawn := _DRAWN.search(value)):
+            normal = drawn[1] in ("randn", "normal", "gauss")
+            table = 'type = "gaussian", std = 1.0' if normal else 'type = "uniform", low = 0.0, high = 1.0'
+            return f"random values are {{ {table} }}"
         if isinstance(value, str) and Path(value).suffix:
             return f'values in a file are {{ type = "file", path = "{value}" }}'
         return super().hint(value)

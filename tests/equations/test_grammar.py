@@ -71,6 +71,8 @@ def test_expressions_have_the_values_that_python_gives_them(text: str, value: fl
         ("dv/dt = [v][0]", "line 1, column 9", "not allowed", ""),
         ("dv/dt = (v := 3)", "line 1, column 13", "no such flag", ""),
         ("dv/dt = __import__('os').system('false')", "line 1, column 9", "not allowed", ""),
+        ("dv/dt = np.tanh(v)", "line 1, column 9", "not allowed", "no prefix: tanh(...)"),
+        ("dv/dt = sigmoid(v)", "line 1, column 9", "no function", "1 / (1 + exp(-x))"),
         ("dv/dt = (v, 3)", "line 1, column 9", "not allowed", ""),
         ("dv/dt = (I - v) / 10", "line 1, column 10", "not defined", "`parameters`"),
         ("tau * dv/dt = -v", "line 1, column 1", "not an equation", "divide"),

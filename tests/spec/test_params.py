@@ -49,16 +49,22 @@ CASES: dict[str, tuple[list[tuple[str, str]], list[tuple[str, str]]]] = {
     ),
     "type missing": ([('type = "lca"\n', "")], [("[layers.V1]", "the `type` of this layer is missing")]),
     "a number for an initialiser": (
-        [('init = { type = "gaussian"', 'init = 0.5\nextra = { type = "uniform"')],
+        [('init = { type = "gaussian" }', "init = 0.5")],
         [("init = 0.5", '{ type = "constant", value = 0.5 }')],
     ),
     "a file for an initialiser": (
-        [('init = { type = "gaussian"', 'init = "w.npy"\nextra = { type = "uniform"')],
+        [('init = { type = "gaussian" }', 'init = "w.npy"')],
         [("init = ", '{ type = "file", path = "w.npy" }')],
+    ),
+    "a number with a unit": ([("tau = 10.0", 'tau = "10 ms"')], [("tau", "numbers have no units here")]),
+    "a number for both sides": ([("patch = [4, 4]", "patch = 4")], [("patch = 4", "[4, 4]")]),
+    "a schedule of epochs": ([("every = 5", 'every = "2 epochs"')], [("every", 'did you mean "displays"?')]),
+    "random values by a function": (
+        [("tau = 10.0", 'tau = 10.0\nstart = { V = "np.random.randn()" }')], [("start", 'type = "gaussian"')],
     ),
     "a number for a table": ([("batch = 3", "batch = 3\nuntil = 0.01")], [("until = 0.01", "{ gap = 0.01 }")]),
     "what a wrong initialiser hides": (
-        [('init = { type = "gaussian"', 'init = 0.5\nextra = { type = "uniform"'), ('pre = "V1"', 'pre = "V2"')],
+        [('init = { type = "gaussian" }', "init = 0.5"), ('pre = "V1"', 'pre = "V2"')],
         [("init = 0.5", "an initialiser table"), ('pre = "V2"', "did you mean V1?")],
     ),
     "not a table": ([('normalize = { type = "l2" }', 'normalize = "l2"')], [('normalize = "l2"', '{ type = "l2" }')]),

@@ -204,6 +204,7 @@ def public_calls(folder: Path) -> list[Call]:
         return drawn
 
     return [
+        call("check", petabatch.check, network=net),
         call("load", petabatch.load, file=file),
         call("open", petabatch.open, path=folder / "run"),
         call(
