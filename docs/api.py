@@ -12,6 +12,7 @@ from typing import Any
 
 import petabatch
 from petabatch import errors, in_memory, plotting
+from petabatch.checking import Check
 from petabatch.coding import Codes
 from petabatch.lasso import Lasso, Solution
 from petabatch.plotting.kinds import KINDS, draw_function
@@ -39,8 +40,9 @@ _WIDTH = 80
 def page() -> str:
     """Return the page."""
     lines = [PREAMBLE, "## Networks and runs", ""]
-    for name in ("load", "sparse_coding", "run", "resume", "sweep"):
+    for name in ("load", "sparse_coding", "check", "run", "resume", "sweep"):
         lines += function(f"petabatch.{name}", getattr(petabatch, name))
+    lines += kind("Check", Check)
     lines += [*function("petabatch.in_memory.run", in_memory.run), *kind("Result", in_memory.Result)]
     lines += ["## Simulator", "", *kind("Simulator", petabatch.Simulator)]
     lines += [*kind("Part", Part), *kind("Saved", Saved)]

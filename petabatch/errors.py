@@ -205,7 +205,7 @@ def nearest(name: str, choices: Iterable[str]) -> str | None:
         return known[first]
     if len(name) > 2:
         known = {choice: known[choice] for choice in known if len(choice) > 1}
-    alike = 0.5 if len(name) <= 3 else 0.65  # of short names, one letter is much
+    alike = 0.6 if len(name) <= 3 else 0.65  # of short names, one letter is much
     found = difflib.get_close_matches(name.lower(), known, n=1, cutoff=alike)
     if not found and len(name) > 2:  # an abbreviation
         found = [choice for choice in known if choice.startswith(name.lower())]

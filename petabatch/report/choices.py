@@ -15,13 +15,13 @@ from petabatch.spec.parts import Layer
 def choices(plan: Plan) -> Iterator[str]:
     """Yield the choices, one to a line; those of slices with values of their own may be others."""
     yield "choices"
-    yield from field("  method", str(plan.method))
     for name in plan.method.layers:
         yield from field(f"  {name}", update_of(plan, name))
     if plan.graph.network.run.device == "gpu" and plan.method.by_layers:
         alone = plan.graph.network.parallel.parts == 1
         yield from field("  steps", str(capture(plan.graph, alone)))
     yield from field("  calls", "; ".join(_calls(plan)))
+    yield from field("  method", str(plan.method))
 
 
 def update_of(plan: Plan, name: str) -> str:

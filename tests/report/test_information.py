@@ -18,11 +18,15 @@ import pytest
 import petabatch
 from petabatch import results, simulation
 from petabatch.errors import RunDirectoryError, StoppedEarly, StorageError
+from petabatch.layers import Poisson
+from petabatch.probes import SpikeStatistics
 from petabatch.report.command import info
 from petabatch.report.information import describe
 from petabatch.report.integrity import verify
 from petabatch.report.watch import _fitted, watch
 from petabatch.session import RunSession
+from petabatch.spec.network import Network, Run
+from petabatch.spec.sweep import Sweep
 from petabatch.storage.claim import Claim
 from petabatch.storage.merge import merge
 from petabatch.storage.provenance import Spent
@@ -368,3 +372,19 @@ def test_lines_of_a_watched_page_are_broken_and_its_end_is_left_out_on_a_small_t
     assert shown.count("\n") == 4
     assert shown.count("x") == 19 + 11 + 19
     assert "..." in shown
+
+
+def test_rates_of_points_are_in_hertz_where_the_unit_of_time_is_known(tmp_path: Path) -> None:
+    network = Network(
+        run=Run(steps=1000, dt=0.5, unit="ms"),
+        layers={"fires": Poisson(shape=(1, 1, 100), rate=0.02)},
+        probes={"firing": SpikeStatistics(layer="fires", every=1000)},
+        sweep=Sweep(**{"layers.fires.rate": [0.02, 0.04]}),
+    )
+    petabatch.run(network, tmp_path / "run", quiet=True).close()
+    head, *rows = describe(tmp_path / "run").partition("points             2\n")[2].splitlines()[:3]
+    assert head.split()[-3:] == ["rate", "(Hz)", "CV"]
+    rates = [float(row.split()[2]) for row in rows]
+    np.testing.assert_allclose(rates, [20, 40], rtol=0.1)
+    page = " ".join(petabatch.check(network).text.split())
+    assert "1000 steps of 0.5 ms, 500 ms" in page
