@@ -99,7 +99,9 @@ class Method:
         return self.stepper == "layers"
 
     def __str__(self) -> str:
-        return "; ".join([self.brief, *self._dealt_out()])
+        alone = [f"slice by slice, because {self.alone}"] if self.alone else []
+        several = [f"up to {self.together} slices in one call"] if self.together > 1 else []
+        return "; ".join([self.brief, *several, *alone, *self.side_by_side])
 
     @property
     def brief(self) -> str:
@@ -128,14 +130,11 @@ class Method:
             text += f"; the time scale of {layer} is adapted in the interpreter, because {reason}"
         return text
 
-    def _dealt_out(self) -> Iterator[str]:
-        """Yield how compiled steps are dealt out to calls, threads and ranks."""
+    @property
+    def side_by_side(self) -> Iterator[str]:
+        """What of compiled steps threads make side by side, and what ranks exchange."""
         if self.stepper != "program":
             return
-        if self.together > 1:
-            yield f"up to {self.together} slices in one call"
-        if self.alone:
-            yield f"slice by slice, because {self.alone}"
         for labels in self.concurrent:
             yield f"on threads beyond one for each slice, side by side: {', '.join(labels)}"
         # Their keys without the padding and the lookback.

@@ -21,7 +21,6 @@ def choices(plan: Plan) -> Iterator[str]:
         alone = plan.graph.network.parallel.parts == 1
         yield from field("  steps", str(capture(plan.graph, alone)))
     yield from field("  calls", "; ".join(_calls(plan)))
-    yield from field("  method", str(plan.method))
 
 
 def update_of(plan: Plan, name: str) -> str:
@@ -62,3 +61,4 @@ def _calls(plan: Plan) -> Iterator[str]:
         yield f"{few}, which are woken if that is worth while"
     if parts > 1:
         yield "in the order of the slices, which ranks share"
+    yield from method.side_by_side

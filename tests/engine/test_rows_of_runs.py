@@ -143,7 +143,7 @@ def test_each_rank_holds_its_rows_and_check_says_what_that_saves_and_costs(small
     said = summary(whole)
     # One row of the error in its padding, and one of the reconstruction.
     assert f"cost: a halo of {(14 + 12) * 3 * 4} B exchanged with each neighbour" in " ".join(said.split())
-    assert "exchanged between ranks: error, dictionary memory" in " ".join(explain(whole).split())
+    assert "exchanged between ranks: error, dictionary" in " ".join(explain(whole).split())
     held = [
         sum(v.nbytes("float32") for k, v in some.items() if k.startswith("layers/"))
         for some in (whole.variables, part)
