@@ -201,11 +201,11 @@ def nearest(name: str, choices: Iterable[str]) -> str | None:
     within = [choice for choice in known if choice.endswith(f".{name.lower()}")]
     if len(within) == 1:  # a key of an inner table
         return known[within[0]]
-    if (first := name.lower().partition("_")[0]) in known:  # soft_threshold
+    if (first := name.lower().partition("_")[0]) in known and len(first) > 1:  # soft_threshold
         return known[first]
     if len(name) > 2:
         known = {choice: known[choice] for choice in known if len(choice) > 1}
-    alike = 0.6 if len(name) <= 3 else 0.65  # of short names, one letter is much
+    alike = {1: 0.5, 2: 0.5, 3: 0.6}.get(len(name), 0.65)  # of short names, one letter is much
     found = difflib.get_close_matches(name.lower(), known, n=1, cutoff=alike)
     if not found and len(name) > 2:  # an abbreviation
         found = [choice for choice in known if choice.startswith(name.lower())]

@@ -109,6 +109,14 @@ SYNONYMS: Mapping[str, Sequence[str]] = {
     "movie": ("video",),
     "lif": ("neurons", "conductance_lif"),
     "izhikevich": ("neurons",),
+    "loss": ("energy",),
+    "objective": ("energy",),
+    "mse": ("l2", "psnr"),
+    "snr": ("psnr",),
+    "glorot": ("gaussian",),
+    "he": ("gaussian",),
+    "kaiming": ("gaussian",),
+    "xavier": ("gaussian",),
     "relu": ("rectified",),
     "max_pool": ("pool",),
     "normal": ("gaussian",),
@@ -121,6 +129,8 @@ _DENSE = "a dense matrix is a conv whose patch is the whole layer, or sparse wit
 _EVENLY = "evenly spaced values are { start = 0.0, stop = 1.0, count = 5 }"
 _BY_COUNT = "`count` is the number of values, the last one included: { start = 0.0, stop = 1.0, count = 5 }"
 
+_DRAWN_ELSEWHERE = 'values that another program draws are { type = "file", path = "values.npy" }'
+
 EXPLAINED: Mapping[str, Mapping[str, str]] = {
     "stride": {"patch": "the stride follows from the shapes of pre and post"},
     "padding": {"patch": "patches beyond the edge end there; `border` of a layer says what lies around it"},
@@ -129,6 +139,7 @@ EXPLAINED: Mapping[str, Mapping[str, str]] = {
     "full": {"conv": _DENSE},
     "linear": {"conv": _DENSE},
     **{name: {"exp": "white noise is xi"} for name in ("rand", "randn", "random", "normal", "gauss")},
+    **{name: {"array": _DRAWN_ELSEWHERE} for name in ("lognormal", "gamma", "poisson", "beta")},
     "sigmoid": {"exp": "1 / (1 + exp(-x))"},
     "logistic": {"exp": "1 / (1 + exp(-x))"},
     "relu": {"max": "max(x, 0)"},

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Literal
 
-from petabatch.errors import did_you_mean
+from petabatch.errors import nearest
 from petabatch.spec.parts import Connection, Layer, Operation, Wiring
 
 
@@ -42,14 +42,13 @@ class Potential(Connection):
         variables = [one.name for one in pre.variables() if one.shape == pre.shape]
         if self.variable not in variables:
             named = "variable" in self.model_fields_set
+            near = nearest(self.variable, variables) if named else next(iter(variables), None)
             report(
                 "variable" if named else "pre",
                 f"this layer has no {'variable of this name' if named else 'membrane potential'}",
                 found=self.variable if named else f"{self.pre} of type {pre.type}",
-                expected=f"one of {', '.join(variables)}, by `variable`"
-                if variables
-                else "a layer with variables",
-                hint=did_you_mean(self.variable, variables) or 'type = "identity" delivers its activity',
+                expected=", ".join(variables) or "a layer with variables",
+                hint=f'variable = "{near}"' if near else 'type = "identity" delivers its activity',
             )
             return None
         if self.delay_steps or self.feedback:

@@ -118,6 +118,7 @@ def spikes_of(series: Series, number: int, label: str, dt: float) -> Spikes:
     steps, size = series.steps, int(np.prod(series.shape[2:]))
     if isinstance(series, ActivityOfEvents):
         return Spikes(*series.events(number), dt, size, len(steps), label)
+    _check_counts(series, series[-1, number] if len(steps) else np.zeros(1))
     lost = sum(last - first + 1 for first, last in series.gaps if len(steps) and steps[0] < first < steps[-1])
     if len(steps) > 1 and steps[-1] - steps[0] + 1 != len(steps) + lost:
         every = int(np.diff(steps).min())
@@ -130,12 +131,17 @@ def spikes_of(series: Series, number: int, label: str, dt: float) -> Spikes:
         values = series[begin : begin + block, number].reshape(-1, size)
         time, unit = np.nonzero(values)
         count = values[time, unit]
-        if (count != np.floor(count)).any() or (count < 0).any():
-            wrong = float(count[(count != np.floor(count)) | (count < 0)][0])
-            raise NotRecorded(
-                f"{series.name}: this layer does not spike\n    found:    activity {wrong:.6g}\n"
-                "    expected: numbers of spikes, as of layers of type neurons with `spike`"
-            )
+        _check_counts(series, count)
         found.append(np.stack([steps[begin + time], unit, count.astype(np.int64)]))
     at, units, counts = np.concatenate(found, axis=1)
     return Spikes(np.repeat(at, counts), np.repeat(units, counts), dt, size, len(steps), label)
+
+
+def _check_counts(series: Series, activity: np.ndarray) -> None:
+    """Raise NotRecorded if activities are no numbers of spikes."""
+    wrong = activity[(activity != np.floor(activity)) | (activity < 0)]
+    if wrong.size:
+        raise NotRecorded(
+            f"{series.name}: this layer does not spike\n    found:    activity {float(wrong[0]):.6g}\n"
+            "    expected: numbers of spikes, as of layers of type neurons with `spike`"
+        )

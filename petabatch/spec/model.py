@@ -237,7 +237,10 @@ def _hint(name: str, choices: dict[str, list[type[Part]]]) -> str:
     elsewhere = {
         other: one for one, parts in choices.items() for other in vars(parts[-1]).get("elsewhere", ())
     }
-    return f"did you mean {elsewhere[name]}?" if name in elsewhere else did_you_mean(name, choices)
+    if name in elsewhere:
+        return f"did you mean {elsewhere[name]}?"
+    kinds = [base.kind for base in Part.__subclasses__() if name in base.choices()]
+    return f"it is a type of {kinds[0]}" if kinds else did_you_mean(name, choices)
 
 
 def _subclasses(cls: type[Part]) -> Iterator[type[Part]]:

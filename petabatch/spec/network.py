@@ -294,6 +294,7 @@ class Network(Model):
     plugins: tuple[str, ...] = ()
     """Plug-ins that define further types: Python files, relative to the params file, or names of modules."""
     run: Run
+    """Length of the run, batch size and numerical method; at least `{ steps = 100 }`."""
     layers: Annotated[dict[str, Annotated[Layer, OneOf(Layer)]], FROZEN]
     connections: Annotated[dict[str, Annotated[Connection, OneOf(Connection)]], FROZEN] = Field(
         default_factory=FrozenDict

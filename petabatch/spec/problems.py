@@ -173,6 +173,8 @@ def _problem(path: KeyPath, details: list[ErrorDetails], model: type[BaseModel],
             hint = hint or _number_in_text(detail["input"])
         if expected.startswith("an array of ") and type(detail["input"]) in (int, float):
             hint = f"one for each: [{', '.join([found] * int(expected.split()[3]))}]"
+        if expected == "an array" and isinstance(detail["input"], str):
+            hint = f"in brackets: [{_toml(detail['input'])}]"
         if expected == "a string" and path:
             about = docstrings(model_of(table, table_data) or model).get(str(path[-1]))
             expected = _joined(expected, about)

@@ -41,6 +41,8 @@ class Initial(Part):
         """Return the initialiser of a number, or of a file."""
         if isinstance(value, int | float) and not isinstance(value, bool):
             return f'one value for all is {{ type = "constant", value = {float(value):g} }}'
+        if isinstance(value, list | tuple):
+            return 'values of each unit are { type = "file", path = "values.npy" }, or an array in Python'
         if isinstance(value, str) and (drawn := _DRAWN.search(value)):
             normal = drawn[1] in ("randn", "normal", "gauss")
             table = 'type = "gaussian", std = 1.0' if normal else 'type = "uniform", low = 0.0, high = 1.0'

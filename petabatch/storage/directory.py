@@ -228,6 +228,8 @@ class RunDirectory:
             refuse_state(target)
             run = next((folder for folder in target.parents if not lacking(folder)), None)
             hint = f"the file is part of the run directory {run}" if run is not None else ""
+            if target.suffix in (".toml", ".py") and run is None:
+                hint = f"a params file is run by: petabatch run {path}"
             problem = Problem("", "this is a file, not a run directory", hint=hint)
             raise RunDirectoryError(problem.render(str(target)))
         if lacks := lacking(target):
