@@ -39,7 +39,7 @@ class Potential(Connection):
     ) -> Wiring | None:
         """Check that the pre layer has the variable, and the shape of the post layer."""
         pre, post = layers[self.pre], layers[self.post]
-        variables = [one.name for one in pre.variables() if one.shape == pre.shape]
+        variables = [one.name for one in pre.variables() if one.shape == pre.shape and one.dtype == "float"]
         if self.variable not in variables:
             named = "variable" in self.model_fields_set
             near = nearest(self.variable, variables) if named else next(iter(variables), None)

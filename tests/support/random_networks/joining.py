@@ -104,18 +104,22 @@ class Joining(Tables):
             "clone": [name for name, *ends in owners if ends == [first.shape, second.shape]],
             "transpose": [name for name, *ends in owners if ends == [second.shape, first.shape]],
         }
-        potential = any(variable.name == "V" for variable in first.variables()) and not first.later
+        variables = [
+            one.name for one in first.variables() if one.shape == first.shape and one.dtype == "float"
+        ]
         fits = {
             "sparse": True,
             "conv": True,
             "identity": same,
-            "potential": same and potential and names.index(pre) < names.index(post),
+            "potential": same and bool(variables) and names.index(pre) < names.index(post),
             "background": first.shape[:2] == second.shape[:2] and second.shape[2] % features == 0,
             "largest": second.shape == (*first.shape[:2], 1),
             "pool": first.shape[2] == second.shape[2],
             **{kind: bool(found) for kind, found in of.items()},
         }
         given: dict[str, dict[str, Any]] = {name: {} for name, fit in fits.items() if fit}
+        if "potential" in given and ("V" not in variables or self.chance(0.5)):
+            given["potential"] = {"variable": self.one_of(*variables)}
         if "background" in given:
             given["background"] = {"copies": copies}
         return given | {kind: {"of": self.one_of(*found)} for kind, found in of.items() if found}
