@@ -6,6 +6,7 @@ other types are for Python alone.
 
     int, bool, tuple[int, int], ...      a column each
     float, tuple[float, float, float]    a number each, float64, which may differ between slices
+    Cell                                 the numbers of a rule, of which each is a number of the record
     Numbers                              all further numbers
     Source                               an array and how many steps ago; a kernel gets it at that step
     Sources, Buffers                     arrays that are summed up, of one buffer or of several
@@ -16,12 +17,15 @@ other types are for Python alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, NamedTuple, Protocol, get_type_hints
 
+import numpy as np
+
 from petabatch.geometry import Patches
+from petabatch.kernels.rules import Cell
 from petabatch.variable import Border
 
 HEADER = 8
@@ -92,6 +96,8 @@ class Kind:
     numbers: int = 0
     open: bool = False
     """Its columns or numbers are as many as there are, after all others."""
+    types: tuple[type, ...] = ()
+    """Those that the source texts name."""
 
 
 def _array(view: str) -> Kind:
@@ -130,6 +136,34 @@ def _integers(count: int) -> Kind:
     return Kind(lambda values, to: (values, ()), f"({text})", columns=count)
 
 
+def _of_tuple(of: Any) -> Kind:
+    """Return the kind of named tuples of numbers, which may be in one another.
+
+    Kernels have an `int` or `bool` as it is, a `numpy.float64` in float64 and a `float` in float32.
+    """
+    types: list[type] = [np.float32]
+
+    def text(of: Any, first: int) -> tuple[str, int]:
+        types.append(of)
+        found = []
+        for hint in get_type_hints(of).values():
+            if hasattr(hint, "_fields"):
+                inner, first = text(hint, first)
+                found.append(inner)
+                continue
+            form = {int: "int({})", bool: "{} != 0", np.float64: "{}"}.get(hint, "float32({})")
+            found.append(form.format(f"own[{{n}} + {first}]"))
+            first += 1
+        return f"{of.__name__}({', '.join(found)})", first
+
+    def flat(values: Any) -> Iterator[float]:
+        for value in values:
+            yield from flat(value) if isinstance(value, tuple) else (float(value),)
+
+    view, count = text(of, 0)
+    return Kind(lambda values, to: ((), flat(values)), "", view, 0, count, types=tuple(types))
+
+
 _PAIR = "(row[{0}], row[{1}])"
 Read = Annotated[Source, Kind(_source, _PAIR, "floats(arrays, row[{0}], step - row[{1}])", 2)]
 Sources = Annotated[Sequence[Source], Kind(lambda sources, to: (to.summed(sources), ()), _PAIR, "", 2)]
@@ -146,6 +180,7 @@ _KINDS: dict[Any, Any] = {
     tuple[float, float, float]: Annotated[
         tuple[float, float, float], Kind(lambda values, to: ((), values), "", "own[{n} : {n} + 3]", 0, 3)
     ],
+    Cell: Annotated[Cell, _of_tuple(Cell)],
     tuple[int, int]: Annotated[tuple[int, int], _integers(2)],
     tuple[int, int, int]: Annotated[tuple[int, int, int], _integers(3)],
 }

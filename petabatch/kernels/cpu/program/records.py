@@ -35,7 +35,7 @@ def operation(
 
     Its first argument is the record; the others are fields of `Call`, or of `CallTogether` where it makes the
     operation in all slices. The record of one slice has arrays at the step of the call in place of their
-    numbers, unless it is `stored`: as `stored_in` has it.
+    numbers, unless it is `stored`.
     """
 
     def register(function: Callable[..., None]) -> Any:
@@ -43,7 +43,8 @@ def operation(
         _, *others = inspect.signature(function).parameters
         given = ", ".join(["read(c)", *(f"c.{name}" for name in others)])
         known = call_together_of if together else call_of
-        names = {"call_of": known, "kernel": kernel, "read": _reader(of, "c", together or stored)}
+        read = _reader(of, "c", together or stored, not together)
+        names = {"call_of": known, "kernel": kernel, "read": read}
         name = f"{of.__name__}{'_together' if together else ''}"
         text = f"def {name}(frame):\n    c = call_of(frame)\n    kernel({given})\n"
         OPERATIONS[of, together] = njit(nogil=True, error_model="numpy")(_function(name, text, names))
@@ -55,17 +56,19 @@ def operation(
 @cache
 def stored_in(record: type) -> Any:
     """Return the compiled function that reads a row: numbers of arrays, and no constants."""
-    return _reader(record, "row", True)
+    return _reader(record, "row", True, False)
 
 
-def _reader(record: type, given: str, stored: bool) -> Any:
-    """Return the compiled function that reads a record of a row, or of a call."""
-    fields = [one for one in fields_of(record) if one.kind.plain or not stored]
-    parts = ", ".join(one.plain if stored else one.view for one in fields)
+def _reader(record: type, given: str, stored: bool, numbers: bool) -> Any:
+    """Return the compiled function that reads a record of a row, or of a call, with or without numbers."""
+    fields = [one for one in fields_of(record) if one.kind.plain or numbers]
+    parts = ", ".join(one.plain if stored and one.kind.plain else one.view for one in fields)
     names = {"Record": namedtuple(record.__name__, [one.name for one in fields]), **_VIEWS}
+    for one in fields:
+        names |= {of.__name__: of for of in one.kind.types}
     lines = [f"return Record({parts})"]
     if given == "c":
-        used = {"row"} if stored else {"row", "own", "arrays", "shapes", "step"}
+        used = {"row"} | ({"own"} if numbers else set()) | (set() if stored else {"arrays", "shapes", "step"})
         lines = [*(f"{name} = c.{name}" for name in sorted(used)), *lines]
     name = f"{record.__name__}_of_{given}"
     text = f"def {name}({given}):\n" + "\n".join(f"    {line}" for line in lines)

@@ -14,7 +14,7 @@ from petabatch.kernels.cpu.elementary import exp
 from petabatch.kernels.cpu.jit import njit
 from petabatch.kernels.cpu.program.messages import over_tiles
 from petabatch.kernels.cpu.program.records import operation
-from petabatch.kernels.cpu.program.units import CHUNK, cell_of
+from petabatch.kernels.cpu.program.units import CHUNK
 from petabatch.kernels.cpu.program.views import floats
 from petabatch.kernels.cpu.rules import accelerate, compare
 from petabatch.kernels.cpu.sums import wide_sizes, wide_squares
@@ -94,7 +94,7 @@ def _accelerate(op: Any) -> None:
     step[0], momentum, older = _step_size(step[0], age[0], moves, turns)
     k = np.float32(step[0])
     momentum = np.float32(momentum)
-    uphill = accelerate(drive, A, A_before, drive_before, some, momentum, k, cell_of(op.rule))
+    uphill = accelerate(drive, A, A_before, drive_before, some, momentum, k, op.cell)
     uphill, _ = over_tiles(link, uphill, 0.0)
     age[0] = math.copysign(1.0, older) if uphill > 0 else older
 
