@@ -187,15 +187,18 @@ def apply(
 
 
 @operation(UpdateUnits, stored=True)
-def _update_units(op: Any, sources: Any, factors: Any, arrays: Any, step: int, begin: int, end: int) -> None:
+def _update_units(
+    op: Any, cell: Cell, centre: float, slope: float, sources: Any, factors: Any, arrays: Any, step: int,
+    begin: int, end: int,
+) -> None:  # fmt: skip
     """Make the chunks that are asked for."""
     activity, previous = floats(arrays, op.out, step), floats(arrays, op.out, step - 1)
     V, before = floats(arrays, op.potential, 0), floats(arrays, op.before, 0)
     buffers, (first, last), parts = floats(arrays, op.buffers, 0), op.sources, (begin, end)
-    line, e, gain = (np.float32(op.centre), np.float32(op.slope)), op.cell.e, op.cell.gain
+    line, e, gain = (np.float32(centre), np.float32(slope)), cell.e, cell.gain
     if op.scale > 0:
-        e, gain = rates(op.cell, doubles(arrays, op.scale)[0])
-    carried = op.cell.rule < LINEAR and arrays[op.out, DEPTH] > 1
+        e, gain = rates(cell, doubles(arrays, op.scale)[0])
+    carried = cell.rule < LINEAR and arrays[op.out, DEPTH] > 1
     for chunk in range(parts[0], min(parts[1], -(-activity.size // CHUNK))):
         begin = chunk * CHUNK
         end = min(begin + CHUNK, activity.size)
@@ -203,4 +206,4 @@ def _update_units(op: Any, sources: Any, factors: Any, arrays: Any, step: int, b
         drive = gather(arrays, sources, factors, first, last, op.out, step, begin, end, spare, other)
         if carried:
             copy(previous[begin:end], activity[begin:end])
-        apply(op.cell, line, e, gain, drive, other, activity[begin:end], V[begin:end], before[begin:end])
+        apply(cell, line, e, gain, drive, other, activity[begin:end], V[begin:end], before[begin:end])

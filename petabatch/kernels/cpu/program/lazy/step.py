@@ -64,27 +64,29 @@ _ZERO = np.float32(0)
 
 @operation(UpdateLazily, stored=True)
 def _update_lazily(
-    op: Any, sources: Any, factors: Any, drives: Any, arrays: Any, shapes: Any, step: int, begin: int,
-    end: int,
+    op: Any, cell: Cell, sources: Any, factors: Any, drives: Any, arrays: Any, shapes: Any, step: int,
+    begin: int, end: int,
 ) -> None:  # fmt: skip
     """Make parts of one step of a code: part 0, a part for each tile, the last part."""
     inputs, drive = (sources, factors), (drives, arrays, shapes)
     if begin == 0:
-        _begin(op, *inputs, *drive, step)
+        _begin(op, cell, *inputs, *drive, step)
     for part in range(max(begin, 1), min(end, op.parts - 1)):
-        _update_tile(part - 1, op, *inputs, *drive, step)
+        _update_tile(part - 1, op, cell, *inputs, *drive, step)
     if end >= op.parts:
         _end(op, arrays, step)
 
 
 @njit(nogil=True, error_model="numpy")
-def _begin(op: Any, sources: Any, factors: Any, drives: Any, arrays: Any, shapes: Any, step: int) -> None:
+def _begin(
+    op: Any, c: Cell, sources: Any, factors: Any, drives: Any, arrays: Any, shapes: Any, step: int
+) -> None:
     """Do what tiles depend on: whether the code is awake, F, snapshots, bounds, decay."""
     previous, kept = floats(arrays, op.out, step - 1), doubles(arrays, op.kept)
     awake, decay = longs(arrays, op.awake), doubles(arrays, op.decay)
-    e, gain = op.cell.e, op.cell.gain
+    e, gain = c.e, c.gain
     if op.scale > 0:
-        e, gain = rates(op.cell, doubles(arrays, op.scale)[0])
+        e, gain = rates(c, doubles(arrays, op.scale)[0])
     kept[E], kept[GAIN], kept[RESCALE] = e, gain, -1.0
     if (step - 1) % op.display == 0:  # `Clock.begins`
         wakes = int(np.count_nonzero(previous) > op.most)
@@ -141,13 +143,13 @@ def _bounds_of_tile(tile: int, op: Any, arrays: Any) -> tuple[int, int]:
 
 @njit(nogil=True, error_model="numpy")
 def _update_tile(
-    tile: int, op: Any, sources: Any, factors: Any, drives: Any, arrays: Any, shapes: Any, step: int
+    tile: int, op: Any, c: Cell, sources: Any, factors: Any, drives: Any, arrays: Any, shapes: Any, step: int
 ) -> None:
     """Update a tile; tally how many units were computed, and how many are active."""
     begin, end = _bounds_of_tile(tile, op, arrays)
     kept, tallies = doubles(arrays, op.kept), doubles(arrays, op.tallies)
     ends, inputs, drive = (begin, end), (sources, factors), (drives, arrays, shapes)
-    c, computed = op.cell, (end - begin) * op.features
+    computed = (end - begin) * op.features
     if longs(arrays, op.awake)[0] == 1:
         active = _compute_all(tile, *ends, op, *inputs, *drive, step, c)
     else:
