@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
+
 from petabatch.variable import Array
 
 Transfer = Literal["soft", "hard", "firm"]
@@ -72,7 +74,8 @@ class Curve(NamedTuple):
 
     def on(self, potential: Array, out: Array, xp: Any) -> None:
         """Write the activity of `potential` to `out`, an array of the same shape; they may be one array."""
-        out[...] = transfer_of(xp.where)(potential, self)
+        with np.errstate(divide="ignore", invalid="ignore"):  # of the side that is not chosen
+            out[...] = transfer_of(xp.where)(potential, self)
 
 
 RECTIFIER = Curve.of("hard", 0.0)
