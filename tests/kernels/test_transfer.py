@@ -45,7 +45,8 @@ def activity(curve: Curve | Polyline, potential: np.ndarray = V) -> np.ndarray:
 def test_arrays_have_the_bits_of_compiled_code_but_for_fused_products(curve: Curve) -> None:
     found = np.array([transfer(u, compiled(curve)) for u in V], np.float32)
     np.testing.assert_allclose(found, activity(curve), rtol=0, atol=1e-6)
-    np.testing.assert_array_equal(found == 0, activity(curve) == 0)
+    away = abs(abs(V) - THRESHOLD) > 1e-6
+    np.testing.assert_array_equal(found[away] == 0, activity(curve)[away] == 0)
 
 
 def test_a_polyline_has_the_same_bits_on_arrays() -> None:
