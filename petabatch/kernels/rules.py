@@ -13,17 +13,10 @@ import numpy as np
 from petabatch.kernels.transfer import Curve
 from petabatch.variable import Array
 
-LEAKY, HEAVY_BALL, MOMENTUM, GRADIENT, ACCELERATED = range(5)
-"""Rules: of the layers LCA, HeavyBall, MomentumLCA, ISTA and FISTA."""
-RULES = {
-    "leaky": LEAKY,
-    "heavy_ball": HEAVY_BALL,
-    "momentum": MOMENTUM,
-    "gradient": GRADIENT,
-    "accelerated": ACCELERATED,
-}
-"""The rules by name, as a layer's `compiled_rule` gives it; names and numbers of others, which CUDA does not
-have, are in `cpu/program/units.py`."""
+RULES = {"leaky": 0, "heavy_ball": 1, "momentum": 2, "gradient": 3, "accelerated": 4}
+"""The rules of the layers LCA, HeavyBall, MomentumLCA, ISTA and FISTA by name, as `compiled_rule` gives it;
+those of others, which CUDA does not have, are in `cpu/program/units.py`."""
+LEAKY, HEAVY_BALL, MOMENTUM, GRADIENT, ACCELERATED = RULES.values()
 
 
 def rule_number(name: str, rules: Mapping[str, int] = RULES) -> int:
@@ -44,8 +37,8 @@ class Cell(NamedTuple):
     e: np.float32
     """Factor on the potential; of rules without memory, on the input."""
     gain: np.float32
-    dt: np.float64
-    tau: np.float64
+    dt: float
+    tau: float
     """What e and gain follow from, which a time scale changes."""
     curve: Curve
 

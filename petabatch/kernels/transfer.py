@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from itertools import pairwise
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -26,6 +26,8 @@ TRANSFERS = (
 SHIFTED, LINE = range(2)
 """Forms: V - shift; below `top`, a line to it from `minimum` at the threshold."""
 _FORMS: Mapping[Transfer, int] = {"soft": SHIFTED, "hard": SHIFTED, "firm": LINE}
+Single = Annotated[float, "float32"]
+"""A number that compiled steps have in float32."""
 Choice = Callable[[Any, Any, Any], Any]
 """`where(condition, a, b)` of numbers or arrays; both a and b are computed."""
 
@@ -42,12 +44,12 @@ class Curve(NamedTuple):
     """T is odd, T(-V) = -T(V), with `minimum` = 0; PetaVision has no such option."""
     bounded: bool
     """There is a maximum."""
-    threshold: float
-    top: float
-    shift: float
-    slope: float
-    minimum: float
-    maximum: float
+    threshold: Single
+    top: Single
+    shift: Single
+    slope: Single
+    minimum: Single
+    maximum: Single
 
     @classmethod
     def of(

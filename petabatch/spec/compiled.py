@@ -77,7 +77,7 @@ class CompiledRule:
         if self.decay is None:
             e = np.float32(self.numbers.get("factor", 1.0))
         own, inertia = np.float32(self.self_interaction), np.float32(self.inertia)
-        return Cell(number, own, inertia, e, gain, np.float64(dt), np.float64(self.tau), curve)
+        return Cell(number, own, inertia, e, gain, dt, self.tau, curve)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import get_type_hints
 
 import numpy as np
@@ -10,14 +9,15 @@ import numpy as np
 from petabatch.kernels import fista
 from petabatch.kernels.cuda.units.statements import Translation
 from petabatch.kernels.cuda.units.values import Group, Value
-from petabatch.kernels.rules import ACCELERATED, Cell
+from petabatch.kernels.rules import Cell
 from petabatch.kernels.transfer import Curve, shrink_of, transfer_of
 
 Constant = bool | int | float
 _STRUCTURE = {name: hint for name, hint in get_type_hints(Curve).items() if hint is not float}
 """The fields of a curve that kernels are compiled for."""
 _NUMBERS = ("self_interaction", "inertia", *(name for name in Curve._fields if name not in _STRUCTURE))
-"""The members of `Cell` in CUDA, without `factor`."""
+_MEMBERS = ", ".join((*_NUMBERS, "factor"))
+"""Those of `Cell` in CUDA."""
 CELL_NUMBERS = len(_NUMBERS) + 1
 """How many numbers of a slice there are."""
 
@@ -31,17 +31,13 @@ def cell_constants(
     With `varies`, kernels read the numbers of each slice from a table of `cell_row`s, and one source serves
     all numbers.
     """
-    row = np.zeros(CELL_NUMBERS) if varies else cell_row(cell, factor)
-    constants: dict[str, Constant] = {
+    row = np.nan_to_num(np.zeros(CELL_NUMBERS) if varies else cell_row(cell, factor))  # of no maximum
+    return {
         "RULE": cell.rule, "VARIES": varies, "COMMON": common, "SELF": varies or bool(cell.self_interaction),
+        "GROWTH": np.float64(fista.GROWTH), "BREAK": np.float64(fista.BREAK),
         **{name.upper(): getattr(cell.curve, name) for name in _STRUCTURE},
-        # An infinite maximum is not read.
-        **{name.upper(): float(number) if math.isfinite(number) else 0.0
-           for name, number in zip((*_NUMBERS, "factor"), row, strict=True)},
+        **dict(zip(_MEMBERS.upper().split(", "), row.tolist(), strict=True)),
     }  # fmt: skip
-    if cell.rule == ACCELERATED:
-        constants |= {"GROWTH": np.float64(fista.GROWTH), "BREAK": np.float64(fista.BREAK)}
-    return constants
 
 
 def cell_row(cell: Cell, factor: float) -> np.ndarray:
@@ -57,14 +53,13 @@ def _source() -> str:
     u, price, translation = Value("u", "f"), Value("price", "f"), Translation("f")
     transfer = translation.function(transfer_of(np.where), (u, curve), True)
     shrink = translation.function(shrink_of(np.where), (u, price, curve), True)
-    members = ", ".join((*_NUMBERS, "factor"))
     return f"""struct Cell {{
-    float {members};
+    float {_MEMBERS};
 }};
 
 __device__ inline Cell cell_of(const Cell* cells, long long slice) {{
     if (VARIES) return cells[slice];
-    return {{{members.upper()}}};
+    return {{{_MEMBERS.upper()}}};
 }}
 
 __device__ inline float transfer(float u, const Cell& cell) {{

@@ -6,7 +6,7 @@ other types are for Python alone.
 
     int, bool, tuple[int, int], ...      a column each
     float, tuple[float, float, float]    a number each, float64, which may differ between slices
-    Cell                                 the numbers of a rule, of which each is a number of the record
+    Cell, Growth                         named tuples, of which each number is one of the record
     Numbers                              all further numbers
     Source                               an array and how many steps ago; a kernel gets it at that step
     Sources, Buffers                     arrays that are summed up, of one buffer or of several
@@ -26,6 +26,7 @@ import numpy as np
 
 from petabatch.geometry import Patches
 from petabatch.kernels.rules import Cell
+from petabatch.kernels.timescale import Growth
 from petabatch.variable import Border
 
 HEADER = 8
@@ -136,32 +137,27 @@ def _integers(count: int) -> Kind:
     return Kind(lambda values, to: (values, ()), f"({text})", columns=count)
 
 
+_FLOATS = {int: "int(own[{n}])", bool: "own[{n}] != 0", float: "own[{n}]"}
+
+
 def _of_tuple(of: Any) -> Kind:
-    """Return the kind of named tuples of numbers, which may be in one another.
+    """Return the kind of named tuples of numbers, which may be in one another; floats are float64.
 
-    Kernels have an `int` or `bool` as it is, a `numpy.float64` in float64 and a `float` in float32.
+    Others than plain ones (`numpy.float32`, `Single`) are float32 in kernels.
     """
-    types: list[type] = [np.float32]
+    texts, count, types = list[str](), 0, {of, np.float32}
+    for hint in get_type_hints(of, include_extras=True).values():
+        inner = _of_tuple(hint) if hasattr(hint, "_fields") else None
+        text = inner.view if inner else _FLOATS.get(hint, "float32(own[{n}])")
+        texts.append(text.replace("{n}", f"{{n}} + {count}"))
+        count, types = count + (inner.numbers if inner else 1), types | set(inner.types if inner else ())
+    view = f"{of.__name__}({', '.join(texts)})"
+    return Kind(lambda values, to: ((), _flat(values)), "", view, 0, count, types=tuple(types))
 
-    def text(of: Any, first: int) -> tuple[str, int]:
-        types.append(of)
-        found = []
-        for hint in get_type_hints(of).values():
-            if hasattr(hint, "_fields"):
-                inner, first = text(hint, first)
-                found.append(inner)
-                continue
-            form = {int: "int({})", bool: "{} != 0", np.float64: "{}"}.get(hint, "float32({})")
-            found.append(form.format(f"own[{{n}} + {first}]"))
-            first += 1
-        return f"{of.__name__}({', '.join(found)})", first
 
-    def flat(values: Any) -> Iterator[float]:
-        for value in values:
-            yield from flat(value) if isinstance(value, tuple) else (float(value),)
-
-    view, count = text(of, 0)
-    return Kind(lambda values, to: ((), flat(values)), "", view, 0, count, types=tuple(types))
+def _flat(values: Any) -> Iterator[float]:
+    for value in values:
+        yield from _flat(value) if isinstance(value, tuple) else (float(value),)
 
 
 _PAIR = "(row[{0}], row[{1}])"
@@ -180,7 +176,7 @@ _KINDS: dict[Any, Any] = {
     tuple[float, float, float]: Annotated[
         tuple[float, float, float], Kind(lambda values, to: ((), values), "", "own[{n} : {n} + 3]", 0, 3)
     ],
-    Cell: Annotated[Cell, _of_tuple(Cell)],
+    **{of: Annotated[of, _of_tuple(of)] for of in (Cell, Growth)},
     tuple[int, int]: Annotated[tuple[int, int], _integers(2)],
     tuple[int, int, int]: Annotated[tuple[int, int, int], _integers(3)],
 }

@@ -26,6 +26,7 @@ from petabatch.kernels.operations.fields import (
     Words,
 )
 from petabatch.kernels.rules import Cell
+from petabatch.kernels.timescale import Growth
 
 BUFFERS = "scratch/buffers"
 """Scratch of a thread for two chunks of units."""
@@ -322,10 +323,7 @@ class FollowEnergy(Operation):
     ceiling: Doubles
     before: Doubles
     """The energy before."""
-    kind: int
-    """Of growth."""
-    growth: Numbers
-    """The other numbers of `Growth`."""
+    growth: Growth
 
 
 @dataclass(frozen=True)

@@ -19,22 +19,21 @@ from petabatch.kernels.transfer import polyline_of
 
 CHUNK = 1024
 """Units that are worked through together, in the first cache."""
-(
-    LINEAR, TRANSFER, LEAKY_INTEGRATOR, LOGISTIC, LINE, MASK, PRODUCT, QUOTIENT, SQUARED,
-) = range(100, 109)  # fmt: skip
-"""Rules of layers without a membrane; lower numbers are those of `rules.py`."""
-RULES = {
-    "linear": LINEAR,
-    "transfer": TRANSFER,
-    "leaky_integrator": LEAKY_INTEGRATOR,
-    "logistic": LOGISTIC,
-    "line": LINE,
-    "mask": MASK,
-    "product": PRODUCT,
-    "quotient": QUOTIENT,
-    "squared": SQUARED,
-}
-"""These rules by name, as a layer's `compiled_rule` gives it."""
+_NAMES = (
+    "linear",
+    "transfer",
+    "leaky_integrator",
+    "logistic",
+    "line",
+    "mask",
+    "product",
+    "quotient",
+    "squared",
+)
+RULES = dict(zip(_NAMES, range(100, 109), strict=True))
+"""Rules of layers without a membrane, by name as a layer's `compiled_rule` gives it; lower numbers are those
+of `rules.py`."""
+LINEAR, TRANSFER, LEAKY_INTEGRATOR, LOGISTIC, LINE, MASK, PRODUCT, QUOTIENT, SQUARED = RULES.values()
 _ONE = np.float32(1)
 
 

@@ -19,7 +19,6 @@ from petabatch.kernels.cpu.program.views import floats
 from petabatch.kernels.cpu.rules import accelerate, compare
 from petabatch.kernels.cpu.sums import wide_sizes, wide_squares
 from petabatch.kernels.operations.updates import Accelerate, FollowEnergy, Rescale
-from petabatch.kernels.timescale import Growth
 from petabatch.rounding import relative
 
 RANGE, STANDARD, LENGTH, SOFTMAX = range(4)
@@ -115,11 +114,10 @@ def norm(x: Any, kind: int) -> Any:
 @operation(FollowEnergy)
 def _follow_energy(op: Any, sources: Any, factors: Any, arrays: Any, step: int, fresh: bool) -> None:
     """Let a time scale follow the energy seen; none is where an image is new."""
-    seen, n = -1.0, op.growth
+    seen = -1.0
     if not fresh:
         seen = 0.0
         for k in range(op.terms[0], op.terms[1]):
             seen += factors[k] * norm(floats(arrays, sources[k, 0], step - 1), sources[k, 2])
-    growth = Growth(op.kind, n[0], n[1], n[2], n[3], n[4], n[5], n[6])
-    op.out[0], op.ceiling[0] = _follow(growth, op.out[0], op.ceiling[0], op.before[0], seen)
+    op.out[0], op.ceiling[0] = _follow(op.growth, op.out[0], op.ceiling[0], op.before[0], seen)
     op.before[0] = seen

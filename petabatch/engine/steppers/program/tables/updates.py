@@ -130,19 +130,10 @@ def _spike(to: Writer, one: Update) -> None:
     for channel in (3, 4):
         sources = _buffer(one, channel)
         drives.append(to.gather(one, sources, f", channel {channel}") if sources else "")
-    names = (
-        "exc",
-        "inh",
-        "inh_b",
-        "gap",
-        "through",
-        "potential",
-        "threshold",
-        "of_exc",
-        "of_inh",
-        "of_inh_b",
-    )
     state = (f"layers/{one.layer}/{name}" for name in one.rule.variables)
+    names = (
+        "exc", "inh", "inh_b", "gap", "through", "potential", "threshold", "of_exc", "of_inh", "of_inh_b",
+    )  # fmt: skip
     arrays: dict[str, Any] = dict(zip(names, (*drives, *state), strict=True))
     compiled = Spike(
         one.out,
@@ -240,9 +231,8 @@ def _accelerate(to: Writer, one: Update) -> None:
 def control(to: Writer, one: Control) -> None:
     """Write the row that adapts the time scale of a layer."""
     terms = [Source(f"layers/{term.layer}/A", 1, term.coefficient, NORMS[term.norm]) for term in one.terms]
-    key, (kind, *growth) = f"layers/{one.layer}", one.scale
-    ceiling, before = f"{key}/time_scale_max", f"{key}/energy_before"
-    to.row(FollowEnergy(one.out, terms, ceiling, before, kind, growth), one)
+    ceiling, before = (f"layers/{one.layer}/{name}" for name in ("time_scale_max", "energy_before"))
+    to.row(FollowEnergy(one.out, terms, ceiling, before, one.scale), one)
 
 
 def call(to: Writer, one: Call) -> None:
