@@ -16,8 +16,9 @@ from petabatch.errors import ResourceError
 from petabatch.geometry import Patches
 from petabatch.kernels.array import ArrayKernels
 from petabatch.kernels.cuda.loop import LoopKernels
-from petabatch.kernels.rules import LEAKY, Units, cell
-from petabatch.layers.transfer import Transfer
+from petabatch.kernels.rules import LEAKY, Units
+from petabatch.kernels.transfer import Curve
+from petabatch.spec.compiled import CompiledRule
 
 ROUNDS, FEWEST = 9, 3
 LONGEST = 25.0
@@ -88,7 +89,14 @@ def ours(case: Problem, device: Gpu, kernel: Any) -> Callable[[int], tuple[Any, 
     """Return a function that makes steps with petabatch's kernels and returns the state."""
     device.enter()
     xp, t = device.xp, case.threshold
-    kernels = LoopKernels(device, case.p, cell(LEAKY, 1, 0, t, t), 1.0, case.slices, kernel)
+    kernels = LoopKernels(
+        device,
+        case.p,
+        CompiledRule("", self_interaction=1, curve=Curve.of("soft", t)).cell(LEAKY, 1),
+        1.0,
+        case.slices,
+        kernel,
+    )
     kernels.load(xp.asarray(case.weights))
     image, (recon, error, V, A) = xp.asarray(case.image), case.start(xp)
     e = np.float32(DECAY)
@@ -110,7 +118,7 @@ def by_layers(case: Problem, dtype: str, device: Gpu | None = None) -> Callable[
     xp, product = (np, None) if device is None else (device.xp, device.multiply)
     if device is not None:
         device.enter()
-    kernels, curve, p = ArrayKernels(xp, product), Transfer(case.threshold, case.threshold), case.p
+    kernels, curve, p = ArrayKernels(xp, product), Curve.of("soft", case.threshold), case.p
     image, weights = xp.asarray(case.image, dtype), xp.asarray(case.weights[None], dtype)
     recon, error, V, A = case.start(xp, dtype)
     e = float(np.float32(DECAY))
@@ -118,7 +126,7 @@ def by_layers(case: Problem, dtype: str, device: Gpu | None = None) -> Callable[
     def step() -> None:
         xp.subtract(image, recon, out=error)
         V[...] = e * V + (1 - e) * (kernels.project(error, weights, p) + A)
-        curve(V, A, xp)
+        curve.on(V, A, xp)
         recon[...] = kernels.synthesize(A, weights, p)
 
     made = step

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,6 +11,7 @@ import numpy as np
 from petabatch.engine.prefetch import FileReader, Prefetch
 from petabatch.engine.state import State
 from petabatch.engine.updates import Updates
+from petabatch.frozen import changed
 from petabatch.kernels.array import ArrayKernels
 from petabatch.kernels.cpu.operators import CpuKernels
 from petabatch.kernels.cuda.device import Device
@@ -180,7 +180,7 @@ class Host:
 
         def make(ctx: StepContext, last: int) -> Iterator[int]:
             for step in range(ctx.step, last + 1):
-                now = replace(ctx, step=step)
+                now = changed(ctx, step=step)
                 for operate in operations:
                     operate(now)
                 yield step

@@ -1,6 +1,6 @@
 """The contract of the compiled code layers: the rules by number, their constants and their state.
 
-`cpu/rules.py` and the CUDA kernels implement it; nothing here needs a compiler.
+`cpu/rules.py` and the CUDA kernels implement it, with T of `transfer.py`; nothing here needs a compiler.
 """
 
 from __future__ import annotations
@@ -10,19 +10,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from petabatch.kernels.transfer import Curve
 from petabatch.variable import Array
 
-LEAKY, HEAVY_BALL, MOMENTUM, GRADIENT, ACCELERATED = range(5)
-"""Rules: of the layers LCA, HeavyBall, MomentumLCA, ISTA and FISTA."""
-RULES = {
-    "leaky": LEAKY,
-    "heavy_ball": HEAVY_BALL,
-    "momentum": MOMENTUM,
-    "gradient": GRADIENT,
-    "accelerated": ACCELERATED,
-}
-"""The rules by name, as a layer's `compiled_rule` gives it; names and numbers of others, which CUDA does not
-have, are in `cpu/program/units.py`."""
+RULES = {"leaky": 0, "heavy_ball": 1, "momentum": 2, "gradient": 3, "accelerated": 4}
+"""The rules of the layers LCA, HeavyBall, MomentumLCA, ISTA and FISTA by name, as `compiled_rule` gives it;
+those of others, which CUDA does not have, are in `cpu/program/units.py`."""
+LEAKY, HEAVY_BALL, MOMENTUM, GRADIENT, ACCELERATED = RULES.values()
 
 
 def rule_number(name: str, rules: Mapping[str, int] = RULES) -> int:
@@ -33,36 +27,20 @@ def rule_number(name: str, rules: Mapping[str, int] = RULES) -> int:
 
 
 class Cell(NamedTuple):
-    """The constants of the membrane equation and the transfer function, in float32; see `cell`."""
+    """The numbers of an update of units by a rule."""
 
     rule: int
     self_interaction: np.float32
+    """Factor on a unit's own activity in its drive, with GRADIENT on the sign of it."""
     inertia: np.float32
-    threshold: np.float32
-    top: np.float32
-    shift: np.float32
-    slope: np.float32
-    minimum: np.float32
-    maximum: np.float32
-    signed: bool
-    line: bool
-
-
-def cell(
-    rule: int, self_interaction: float, inertia: float, threshold: float, shift: float, width: float = 0.0,
-    minimum: float = 0.0, maximum: float = np.inf, signed: bool = False,
-) -> Cell:  # fmt: skip
-    """Return the constants of a rule and of A = T(V); for T see `layers/transfer.py`.
-
-    `self_interaction` is the factor on a unit's own activity in its drive, with GRADIENT on the sign of it;
-    `inertia` is the beta of HEAVY_BALL and the rate of MOMENTUM.
-    """
-    slope = (threshold + width - shift - minimum) / width if width > 0 else 0.0
-    f = np.float32
-    return Cell(
-        rule, f(self_interaction), f(inertia), f(threshold), f(threshold + width), f(shift), f(slope),
-        f(minimum), f(maximum), signed, width > 0,
-    )  # fmt: skip
+    """The beta of HEAVY_BALL, the rate of MOMENTUM."""
+    e: np.float32
+    """Factor on the potential; of rules without memory, on the input."""
+    gain: np.float32
+    dt: float
+    tau: float
+    """What e and gain follow from, which a time scale changes."""
+    curve: Curve
 
 
 class Units(NamedTuple):

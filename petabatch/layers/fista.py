@@ -7,10 +7,11 @@ from functools import partial
 from typing import ClassVar, Literal
 
 from petabatch.kernels.fista import BREAK, GROWTH
+from petabatch.kernels.transfer import Curve, Penalty, minimised, shrink_of
 from petabatch.spec.capabilities import Capabilities
 from petabatch.spec.compiled import CompiledRule
 from petabatch.spec.model import Flag, NonNegative, Positive
-from petabatch.spec.parts import Layer, Penalty, StepContext
+from petabatch.spec.parts import Layer, StepContext
 from petabatch.variable import LAYER_DIMS, Array, Variable
 
 
@@ -61,21 +62,24 @@ class FISTA(Layer):
     @property
     def penalty(self) -> Penalty | None:
         """The LASSO's."""
-        return Penalty("l1", self.threshold)
+        return minimised("soft", self.threshold)
 
     @property
     def silent(self) -> bool:
         """Always true."""
         return True
 
+    @property
+    def curve(self) -> Curve:
+        """The transfer function whose proximal step is made."""
+        return Curve.of("soft", self.threshold, signed=self.signed)
+
     def compiled_rule(self) -> CompiledRule:
         """Return the accelerated proximal step."""
         return CompiledRule(
             "accelerated",
             memory=True,
-            threshold=self.threshold,
-            shift=self.threshold,
-            signed=self.signed,
+            curve=self.curve,
             potential="A_before",
             previous="drive_before",
             adaptive=("step", "age"),
@@ -130,10 +134,9 @@ class FISTA(Layer):
         momentum = _each(xp.where(again, -1, (age - 1) / older), previous)
         k = _each(step, previous)
         start = previous + momentum * moved
-        code = start + k * (drive[0] + momentum * turned)
-        size = xp.abs(code) if self.signed else code
-        shrunk = xp.maximum(size - k * previous.dtype.type(self.threshold), 0)
-        code = xp.copysign(shrunk, code) * (shrunk != 0) if self.signed else shrunk
+        ahead = start + k * (drive[0] + momentum * turned)
+        price = k * previous.dtype.type(self.threshold)
+        code = shrink_of(xp.where)(ahead, price, self.curve) + 0  # no -0
 
         uphill = dot(start - code, code - previous) > 0
         state["age"][...] = xp.where(broken, -1, 1) * xp.where(uphill, 1.0, older)

@@ -94,4 +94,4 @@ class HeavyBall(LCA):
         following = e * potential + rest * pull + self.beta * (potential - before)
         before[...] = potential
         potential[...] = following
-        self.curve(potential, activity, ctx.xp)
+        self.curve.on(potential, activity, ctx.xp)

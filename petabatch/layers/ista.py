@@ -59,4 +59,4 @@ class ISTA(LCA):
         potential = state["V"]
         _, step = self.decays(ctx.dt, state, ctx.xp)
         potential += step * (drive[0] - self.threshold * ctx.xp.sign(previous))
-        self.curve(potential, activity, ctx.xp)
+        self.curve.on(potential, activity, ctx.xp)

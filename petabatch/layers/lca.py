@@ -77,7 +77,7 @@ class LCA(Thresholded):
             memory=True,
             potential="V",
             decay=self.decay,
-            **vars(self.curve),
+            curve=self.curve,
             self_interaction=self_interaction,
             inertia=inertia,
             previous=previous,
@@ -110,7 +110,7 @@ class LCA(Thresholded):
 
     def prepare(self, state: Mapping[str, Array], activity: Array, dt: float) -> None:
         """Set the activity from the initial potential."""
-        self.curve(state["V"], activity, np)
+        self.curve.on(state["V"], activity, np)
 
     def update(
         self,
@@ -126,4 +126,4 @@ class LCA(Thresholded):
         pull = drive[0] + previous if self.self_interact else drive[0]
         potential *= e
         potential += rest * pull
-        self.curve(potential, activity, ctx.xp)
+        self.curve.on(potential, activity, ctx.xp)

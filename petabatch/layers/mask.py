@@ -44,7 +44,7 @@ class Mask(Layer):
         """Return the same on rows of units."""
         features = self.features
         gates = () if features is None else tuple(float(f in features) for f in range(self.shape[2]))
-        return CompiledRule("mask", {"inverted": float(self.invert)}, gates)
+        return CompiledRule("mask", {"slope": -1.0 if self.invert else 1.0}, gates)
 
     def update(
         self,

@@ -70,4 +70,4 @@ class MomentumLCA(LCA):
         potential += pull
         potential += self.rate * before
         before[...] = pull
-        self.curve(potential, activity, ctx.xp)
+        self.curve.on(potential, activity, ctx.xp)

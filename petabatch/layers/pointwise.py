@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 import numpy as np
+from pydantic import Field
 
+from petabatch.kernels.transfer import TRANSFERS, Polyline, Transfer
 from petabatch.layers.thresholded import Thresholded
-from petabatch.layers.transfer import Polyline
 from petabatch.spec.capabilities import Capabilities
 from petabatch.spec.compiled import CompiledRule
 from petabatch.spec.model import Finite, Flag, Positive
@@ -100,9 +101,9 @@ class Rectified(Thresholded):
     type: Literal["rectified"] = "rectified"
     threshold: Finite = 0.0
     """Inputs below it give `minimum`."""
-    transfer: Literal["soft", "hard", "firm"] = "hard"
-    """Transfer function above the threshold, with V the input. `soft`: A = V - threshold. `hard`: A = V.
-    `firm`: linear from 0 at threshold to V at threshold + width, then A = V."""
+    transfer: Transfer = Field(
+        "hard", description=f"Transfer function above the threshold, with V the input. {TRANSFERS}"
+    )
 
     @property
     def silent(self) -> bool:
@@ -112,7 +113,7 @@ class Rectified(Thresholded):
     def compiled_rule(self) -> CompiledRule:
         """Return the same on rows of units."""
         curve = self.curve
-        return CompiledRule("linear" if isinstance(curve, Polyline) else "transfer", **vars(curve))
+        return CompiledRule("linear" if isinstance(curve, Polyline) else "transfer", curve=curve)
 
     def update(
         self,
@@ -123,7 +124,7 @@ class Rectified(Thresholded):
         activity: Array,
     ) -> None:
         """Apply the transfer function to the input."""
-        self.curve(drive[0], activity, ctx.xp)
+        self.curve.on(drive[0], activity, ctx.xp)
 
 
 class Sigmoid(Layer):
@@ -145,8 +146,11 @@ class Sigmoid(Layer):
 
     def compiled_rule(self) -> CompiledRule:
         """Return the same on rows of units."""
-        numbers = {"centre": self.center, "width": self.width, "inverted": float(self.invert)}
-        return CompiledRule(self.form, numbers)
+        slope = np.float32(1) / np.float32(self.width)
+        # 1 - A at x is A at -x.
+        return CompiledRule(
+            self.form, {"centre": self.center, "slope": float(-slope if self.invert else slope)}
+        )
 
     def update(
         self,

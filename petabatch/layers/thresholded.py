@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Literal
 
 import numpy as np
-from pydantic import model_validator
+from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from petabatch.layers.transfer import Polyline, Transfer
+from petabatch.kernels.transfer import TRANSFERS, Curve, Penalty, Polyline, Transfer, minimised
 from petabatch.spec.model import Finite, Flag, NonNegative
-from petabatch.spec.parts import Layer, Penalty
+from petabatch.spec.parts import Layer
 
 
 class Thresholded(Layer):
@@ -20,9 +19,7 @@ class Thresholded(Layer):
 
     threshold: Finite = 0.5
     """Units with a potential below it are inactive."""
-    transfer: Literal["soft", "hard", "firm"] = "soft"
-    """Transfer function above the threshold. `soft`: A = V - threshold. `hard`: A = V. `firm`: linear from 0
-    at threshold to V at threshold + width, then A = V."""
+    transfer: Transfer = Field("soft", description=f"Transfer function above the threshold. {TRANSFERS}")
     width: NonNegative = 0.0
     """Width of the linear section of the firm threshold."""
     shift: Finite | None = None
@@ -74,31 +71,30 @@ class Thresholded(Layer):
             found["slopes"] = "without vertices"
         return found
 
+    def activity_at(self, potential: float) -> float:
+        """Return the activity at a potential."""
+        activity = np.empty(1)
+        self.curve.on(np.full(1, potential), activity, np)
+        return float(activity[0])
+
     def quiet_at(self, potential: float) -> bool:
         """Return whether the activity at a potential is 0."""
-        activity = np.ones(1)
-        self.curve(np.full(1, potential), activity, np)
-        return bool(activity[0] == 0)
+        return self.activity_at(potential) == 0
 
     @property
     def minimised(self) -> Penalty | None:
-        """The penalty that an LCA with this transfer function minimises (Rozell et al. 2008)."""
+        """The penalty that an LCA with this transfer function minimises, None where none is known."""
         plain = (
             self.vertices is None and self.shift is None and self.minimum == 0 and self.maximum == math.inf
         )
-        if not plain:
-            return None
-        if self.transfer == "hard":
-            return Penalty("l0", self.threshold**2 / 2)
-        return Penalty("l1" if self.transfer == "soft" else "firm", self.threshold)
+        return minimised(self.transfer, self.threshold) if plain else None
 
     @property
-    def curve(self) -> Transfer | Polyline:
+    def curve(self) -> Curve | Polyline:
         """The transfer function."""
         if self.vertices is not None:
-            return Polyline(self.vertices, self.slopes)
-        shift = self.shift
-        if shift is None:
-            shift = self.threshold if self.transfer == "soft" else 0.0
+            return Polyline.of(self.vertices, self.slopes)
         width = self.width if self.transfer == "firm" else 0.0
-        return Transfer(self.threshold, shift, width, self.minimum, self.maximum, self.signed)
+        return Curve.of(
+            self.transfer, self.threshold, self.shift, width, self.minimum, self.maximum, self.signed
+        )

@@ -29,21 +29,25 @@ def row_of(layer: Layer) -> RowFunction | None:
     return rule.row if rule.name == "row" else None
 
 
+def _untranslated(row: RowFunction, precision: str) -> str:
+    """Return why a row function has no form as a kernel, "" where it has one."""
+    try:
+        row_body(row.function, row.form, "float" if precision == "float32" else "double")
+    except Untranslated as reason:
+        return str(reason)
+    return ""
+
+
 def translated(layer: Layer, precision: str) -> RowFunction | None:
     """Return the row function of a layer whose update a GPU makes by it, None where it calls `update`.
 
     Raises Untranslated where it can do neither.
     """
     row = row_of(layer)
-    if row is None:
-        return None
-    try:
-        row_body(row.function, row.form, "float" if precision == "float32" else "double")
-    except Untranslated:
-        if type(layer).update is Layer.update:
-            raise
-        return None
-    return row
+    why = "" if row is None else _untranslated(row, precision)
+    if why and type(layer).update is Layer.update:
+        raise Untranslated(why)
+    return None if why else row
 
 
 def traced_update(layer: Layer, ctx: StepContext, one: bool, precision: str) -> tuple[Body, Sequence[float]]:
@@ -96,11 +100,9 @@ def way_of(graph: Graph, name: str) -> Way:
     layer, run = graph.network.layers[name], graph.network.run
     why = ""
     if (row := row_of(layer)) is not None:
-        try:
-            row_body(row.function, row.form, "float" if run.precision == "float32" else "double")
+        if not (found := _untranslated(row, run.precision)):
             return Way("row")
-        except Untranslated as reason:
-            why = f"its row function cannot be translated ({reason}), and "
+        why = f"its row function cannot be translated ({found}), and "
     ctx = StepContext(1, run.dt, (0,), run.seed, display=run.display, layer=name)
     try:
         traced_update(layer, ctx, graph.depth[name] == 1, run.precision)
@@ -111,16 +113,8 @@ def way_of(graph: Graph, name: str) -> Way:
 
 def ways(graph: Graph) -> Mapping[str, str]:
     """Return the layers with a row function, each with why it is not translated, empty where it is."""
-    found = {}
-    for name, layer in graph.network.layers.items():
-        row = row_of(layer)
-        if row is not None:
-            try:
-                row_body(row.function, row.form, "float")
-                found[name] = ""
-            except Untranslated as reason:
-                found[name] = str(reason)
-    return found
+    rows = ((name, row_of(layer)) for name, layer in graph.network.layers.items())
+    return {name: _untranslated(row, "float32") for name, row in rows if row is not None}
 
 
 def check_rows(graph: Graph) -> list[Problem]:

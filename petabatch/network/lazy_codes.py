@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from petabatch.kernels.cpu.sizes import LANES
+from petabatch.kernels.transfer import Polyline
 from petabatch.network.graph import Edge, Graph
 from petabatch.network.operations import Program
 from petabatch.network.over_time import changes_within_displays
@@ -73,8 +74,8 @@ def _check(graph: Graph, name: str, rule: CompiledRule) -> None:
     ]
     refused = {
         f"lazy evaluation is for codes of type lca, not {layer.type}": rule.name != "leaky",
-        "its transfer function has vertices": bool(rule.vertices),
-        "it is not silent below a positive threshold": rule.minimum != 0 or rule.threshold <= 0,
+        "its transfer function has vertices": isinstance(rule.curve, Polyline),
+        "it is not silent below a positive threshold": rule.curve.silent <= 0,
         "it does not update in every step": layer.every.steps(run.display) != 1,
         f"{', '.join(readers)} is reset to its potential": bool(readers),
         f"{', '.join(carriers)} delivers its potential": bool(carriers),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from petabatch.geometry import Patches
+from petabatch.kernels.transfer import Polyline
 from petabatch.network.graph import Edge, Graph
 from petabatch.spec.compiled import CompiledRule, NotSuitable
 from petabatch.spec.parts import Layer, Operation
@@ -81,7 +82,7 @@ def _code(moving: dict[str, Layer]) -> tuple[str, CompiledRule]:
         except NotSuitable as reason:
             reasons.append(f"{name}: {reason}")
         else:
-            if rule.potential and rule.vertices:
+            if rule.potential and isinstance(rule.curve, Polyline):
                 reasons.append(f"{name}: its transfer function has vertices")
             elif rule.potential:
                 rules[name] = rule

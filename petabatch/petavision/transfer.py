@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from itertools import pairwise
 
+from petabatch.layers.pointwise import Rectified
+from petabatch.layers.thresholded import Thresholded
 from petabatch.petavision.draft import Table
 from petabatch.petavision.part import Part
 
@@ -82,24 +83,5 @@ def transfer(keys: Table | None, v: float) -> float:
     """Return the activity that a transfer function makes of a potential."""
     if keys is None:
         return v
-    if "vertices" in keys:
-        return _on_polyline(keys["vertices"], keys.get("slopes", [0.0, 1.0]), v)
-    low: float = keys.get("threshold", 0.0)
-    width: float = keys.get("width", 0.0)
-    shift: float = keys.get("shift", low if keys.get("transfer") == "soft" else 0.0)
-    minimum: float = keys.get("minimum", 0.0)
-    high: float = keys.get("maximum", math.inf)
-    if v < low:
-        return float(min(minimum, high))
-    if v < low + width:
-        return float(min(minimum + (low + width - shift - minimum) * (v - low) / width, high))
-    return float(min(v - shift, high))
-
-
-def _on_polyline(corners: list[list[float]], slopes: list[float], v: float) -> float:
-    if v < corners[0][0]:
-        return corners[0][1] - slopes[0] * (corners[0][0] - v)
-    for (v0, a0), (v1, a1) in pairwise(corners):
-        if v0 <= v < v1:
-            return a0 + (a1 - a0) * (v - v0) / (v1 - v0)
-    return corners[-1][1] + slopes[1] * (v - corners[-1][0])
+    own = {key: keys[key] for key in Thresholded.__annotations__ if key in keys}
+    return Rectified(shape=(1, 1, 1), **own).activity_at(v)

@@ -5,29 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
+from petabatch.kernels.transfer import CORNERED, COSTS, cost_of
+from petabatch.kernels.transfer import Cost as CostOfUnit
 from petabatch.spec.compiled import NotSuitable, Term
 from petabatch.spec.model import Finite, Model, NonNegative, Positive
 from petabatch.variable import Array
 
-Norm = Literal["squares", "root", "l1", "l0", "firm"]
+Norm = Literal["squares", "root", CostOfUnit]
 
 
 class Cost(Model):
-    """Cost of the activity of a layer: coefficient * sum over its units of a cost of their activity a:
-
-    - `squares`: a^2;  `l1`: |a|;  `l0`: 1 where |a| > `above`;
-    - `root`: a^2, and of the sum the root;
-    - `firm`: |a| (1 - |a| / 2T) below T = `corner`, T / 2 above. With T = threshold + width, this is the cost
-      that the firm threshold minimises (PetaVision's `CostFunctions.hpp:32-49`).
-    """
+    """Cost of the activity of a layer: coefficient * sum over its units of a cost of their activity a."""
 
     layer: str
     """Name of the layer to measure."""
-    norm: Norm = "squares"
-    """Cost function of one unit."""
+    norm: Norm = Field(
+        "squares",
+        description=f"Cost of one unit. `squares`: a^2. `root`: a^2, and of the sum the root. {COSTS}",
+    )
     coefficient: Finite = 1.0
     """Factor on the sum."""
     above: NonNegative = 0.0
@@ -63,15 +61,9 @@ class Cost(Model):
 
 def cost(activity: Array, norm: Norm, above: float, corner: float | None, xp: Any) -> Array:
     """Return the cost of each unit, with the shape of `activity`; squares are computed in float64."""
-    if norm in ("squares", "root"):
+    if norm == "squares" or norm == "root":
         return xp.square(activity, dtype=float)
-    size = xp.abs(activity)
-    if norm == "l1":
-        return size
-    if norm == "l0":
-        return size > above
-    assert corner is not None
-    return xp.where(size < corner, size * (1 - size / (2 * corner)), corner / 2)
+    return cost_of(norm, activity, above, corner, xp)
 
 
 def norm_of(layer: str, norm: Norm, above: float, coefficient: float) -> Term:
@@ -86,11 +78,11 @@ def norm_of(layer: str, norm: Norm, above: float, coefficient: float) -> Term:
 
 
 def check_corner(norm: Norm, corner: float | None) -> None:
-    """Raise a validation error unless a corner is given if and only if the cost is `firm`."""
-    if (corner is not None) != (norm == "firm"):
+    """Raise a validation error unless a corner is given if and only if the cost has one."""
+    if (corner is not None) != (norm in CORNERED):
         raise PydanticCustomError(
             "corner",
-            "`corner` must be given with the cost `firm`, and only with it",
+            f"`corner` must be given with the cost `{'` or `'.join(CORNERED)}`, and only with it",
             {"got": f"cost {norm}, corner {corner}", "expected": "both or neither"},
         )
 

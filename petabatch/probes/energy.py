@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
+from petabatch.kernels.transfer import COSTS, Cost, Penalty
 from petabatch.probes.cost import check_corner, cost, norm_of
 from petabatch.probes.cost import sums as sums
 from petabatch.spec.compiled import Term
 from petabatch.spec.model import Finite, NonNegative, Positive
-from petabatch.spec.parts import Layer, Penalty, Probe, Reading
+from petabatch.spec.parts import Layer, Probe, Reading
 from petabatch.variable import Array
 
 
@@ -30,9 +31,7 @@ class Energy(Probe):
     """Name of the layer whose activity A is penalised."""
     coefficient: Finite
     """Sparsity penalty lambda: for the soft transfer function, the threshold of the LCA."""
-    cost: Literal["l1", "l0", "firm"] = "l1"
-    """Cost of one unit with activity a. `l1`: |a|. `l0`: 1 where |a| > `above`. `firm`: |a| (1 - |a| / 2T)
-    below T = `corner`, T / 2 above."""
+    cost: Cost = Field("l1", description=f"Cost of one unit with activity a. {COSTS}")
     above: NonNegative = 0.0
     """Activity threshold, for `l0`."""
     corner: Positive | None = None

@@ -8,7 +8,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from petabatch.kernels.rules import Cell, cell
+from petabatch.kernels.rules import Cell
+from petabatch.kernels.transfer import RECTIFIER, Curve, Polyline
 from petabatch.spec.rows import RowFunction
 
 
@@ -38,12 +39,10 @@ class CompiledRule:
     """Of the rule `spike_times`, the times and units of the spikes of a slice, by its number."""
     variables: tuple[str, ...] = ()
     """Of layers that are no code, the variables that the rule changes, in its order."""
-    vertices: tuple[tuple[float, float], ...] = ()
-    """Of a polyline that takes the place of the transfer function."""
-    slopes: tuple[float, float] = (0.0, 0.0)
-    """Its slopes before the first vertex and after the last."""
+    curve: Curve | Polyline = RECTIFIER
+    """The transfer function."""
 
-    # Of code layers: the membrane equation and the transfer function.
+    # Of code layers: the membrane equation.
     potential: str = ""
     """The variable that the rule integrates; empty for layers that are no code."""
     previous: str = ""
@@ -56,13 +55,6 @@ class CompiledRule:
     """Factor on a unit's own activity, or on its sign, in its drive."""
     inertia: float = 0.0
     """Factor on the inertia of the rule: on the last change of the potential, or on the last pull."""
-    threshold: float = 0.0
-    shift: float = 0.0
-    """A = V - shift above the threshold; see `layers/transfer.py`, also for the next four."""
-    width: float = 0.0
-    minimum: float = 0.0
-    maximum: float = np.inf
-    signed: bool = False
     adaptive: tuple[str, str] | None = None
     """Variables of a slice that the rule itself adapts: its step size and the age of its momentum."""
     tau: float = 1.0
@@ -78,12 +70,14 @@ class CompiledRule:
         e, gain = self.decay(dt, np.dtype(np.float32))
         return np.float32(e), np.float32(gain)
 
-    def cell(self, number: int) -> Cell:
-        """Return the constants of the membrane equation and the transfer function, for the rule `number`."""
-        return cell(
-            number, self.self_interaction, self.inertia, self.threshold, self.shift, self.width,
-            self.minimum, self.maximum, self.signed,
-        )  # fmt: skip
+    def cell(self, number: int, dt: float) -> Cell:
+        """Return the numbers of the rule `number` in steps of `dt`; a polyline is applied after the rule."""
+        curve = self.curve if isinstance(self.curve, Curve) else RECTIFIER
+        e, gain = self.decays(dt)
+        if self.decay is None:
+            e = np.float32(self.numbers.get("factor", 1.0))
+        own, inertia = np.float32(self.self_interaction), np.float32(self.inertia)
+        return Cell(number, own, inertia, e, gain, dt, self.tau, curve)
 
 
 @dataclass(frozen=True)

@@ -31,9 +31,11 @@ def docstrings(model: type[BaseModel]) -> Mapping[str, str]:
 
 
 @cache
-def _own(cls: type) -> dict[str, str]:
-    """Return the docstrings of the keys that a class itself declares."""
-    return dict(_described(cls))
+def _own(cls: type[BaseModel]) -> dict[str, str]:
+    """Return the docstrings, or the descriptions, of the keys that a class itself declares."""
+    fields = {key: cls.model_fields[key] for key in inspect.get_annotations(cls) if key in cls.model_fields}
+    given = {key: field.description for key, field in fields.items() if field.description}
+    return {**given, **dict(_described(cls))}
 
 
 def _described(cls: type) -> Iterator[tuple[str, str]]:

@@ -16,6 +16,7 @@ from petabatch.connections import Background, Conv, Identity, Largest, Pool, Pot
 from petabatch.errors import NonFiniteError, ParamsError, TableError
 from petabatch.kernels.array import ArrayKernels
 from petabatch.kernels.cpu.program.whole import RANGE, STANDARD, rescale
+from petabatch.kernels.transfer import Curve, Polyline
 from petabatch.layers import (
     ISTA,
     LCA,
@@ -42,7 +43,6 @@ from petabatch.layers import (
     Sigmoid,
     Squared,
 )
-from petabatch.layers.transfer import Polyline, Transfer
 from petabatch.network.build import build
 from petabatch.network.lazy_codes import lazy_codes
 from petabatch.rounding import is_flat
@@ -514,9 +514,9 @@ def rise(v: float, g: list[float], gap: tuple[float, float]) -> float:
 V = np.linspace(-2, 2, 81, dtype=np.float32)
 
 
-def curve(transfer: Transfer | Polyline) -> np.ndarray:
+def curve(transfer: Curve | Polyline) -> np.ndarray:
     out = np.empty_like(V)
-    transfer(V, out, np)
+    transfer.on(V, out, np)
     return out
 
 

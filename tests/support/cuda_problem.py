@@ -12,8 +12,9 @@ from petabatch.geometry import Patches
 from petabatch.kernels.cuda.gradient import Gradient
 from petabatch.kernels.cuda.loop import LoopKernels
 from petabatch.kernels.cuda.source import CudaKernel
-from petabatch.kernels.rules import LEAKY, Cell, Units, cell
-from petabatch.layers.transfer import Transfer
+from petabatch.kernels.rules import LEAKY, Cell, Units
+from petabatch.kernels.transfer import Curve
+from petabatch.spec.compiled import CompiledRule
 from support.gpu_emulation import COMPILER, NO_COMPILER, EmulatedGpu
 from support.loops import NUMPY, Guards, plain
 
@@ -31,6 +32,11 @@ few = settings(
 small = plain(6, 5, 37, 6, 2, 3)
 
 
+def cell(rule: int, self_interaction: float, inertia: float, curve: Curve) -> Cell:
+    """Return the numbers of a rule."""
+    return CompiledRule("", self_interaction=self_interaction, inertia=inertia, curve=curve).cell(rule, 1)
+
+
 class Plain(EmulatedGpu):
     """An emulated GPU on whose arrays numpy works."""
 
@@ -42,7 +48,7 @@ class Problem:
     """A lane in the middle of a run, each array between guards."""
 
     p: Patches
-    curve: Transfer
+    curve: Curve
     self_interaction: bool = True
     lanes: int = 2
     per_slice: bool = False
@@ -56,7 +62,7 @@ class Problem:
         fine = (self.lanes, p.y.fine, p.x.fine, p.channels)
         V = rng.standard_normal((self.lanes, p.y.coarse, p.x.coarse, p.features)).astype("f4")
         A = np.zeros_like(V)
-        self.curve(V, A, np)
+        self.curve.on(V, A, np)
         weights = rng.standard_normal((self.lanes if self.per_slice else 1, p.features, p.length))
         weights /= np.linalg.norm(weights, axis=2, keepdims=True)
         self.image, recon = rng.standard_normal(fine), rng.standard_normal(fine)
@@ -74,10 +80,7 @@ class Problem:
         return self.guards(array.astype("f4"))
 
     def cell(self) -> Cell:
-        t = self.curve
-        return cell(
-            LEAKY, self.self_interaction, 0, t.threshold, t.shift, t.width, t.minimum, t.maximum, t.signed
-        )
+        return cell(LEAKY, self.self_interaction, 0, self.curve)
 
     def kernels(self, kernel: CudaKernel) -> LoopKernels:
         made = LoopKernels(self.gpu, self.p, self.cell(), 0.75, self.lanes, kernel)
@@ -112,7 +115,7 @@ class Problem:
             V = e * V + (1 - e) * (
                 NUMPY.project(error, weights, self.p) + (A if self.self_interaction else 0)
             )
-            self.curve(V, A, np)
+            self.curve.on(V, A, np)
             recon = NUMPY.synthesize(A, weights, self.p)
             close |= bool((abs(abs(V) - self.curve.threshold) < 1e-5).any())
         return [recon, error, V, A], close

@@ -14,8 +14,8 @@ from petabatch import geometry
 from petabatch.connections import Conv
 from petabatch.geometry import Patches
 from petabatch.kernels.array import ArrayKernels
+from petabatch.kernels.transfer import Curve
 from petabatch.layers import LCA, Input
-from petabatch.layers.transfer import Transfer
 from petabatch.network.sparse_coding import sparse_coding
 from petabatch.spec.network import LayerOutput, Network, Output, Run
 from petabatch.spec.parts import STEP
@@ -23,12 +23,12 @@ from support.networks import GivenImages, GivenWeights
 
 NUMPY = ArrayKernels(np)
 TRANSFERS = [
-    Transfer(0.3, 0.3),
-    Transfer(0.3, 0.3, signed=True),
-    Transfer(0.3, 0.0),
-    Transfer(0.2, 0.1, width=0.4, signed=True),
-    Transfer(0.2, 0.0, width=0.3, minimum=0.05, maximum=0.6),
-    Transfer(0.1, 0.1, maximum=0.25),
+    Curve.of("soft", 0.3),
+    Curve.of("soft", 0.3, signed=True),
+    Curve.of("firm", 0.3, 0.0),
+    Curve.of("firm", 0.2, 0.1, width=0.4, signed=True),
+    Curve.of("firm", 0.2, 0.0, width=0.3, minimum=0.05, maximum=0.6),
+    Curve.of("soft", 0.1, maximum=0.25),
 ]
 
 
@@ -41,7 +41,7 @@ class Problem:
     """`[items, NY, NX, C]`, one for each display."""
     weights: np.ndarray
     """`[groups * nf, K]`, of unit length."""
-    curve: Transfer
+    curve: Curve
     potentials: np.ndarray
     """`[ny, nx, nf]` at the start."""
     self_interaction: bool = True
@@ -53,8 +53,8 @@ class Problem:
         places = (1, 1) if shared else (p.y.coarse, p.x.coarse)
         code = LCA(
             shape=(p.y.coarse, p.x.coarse, p.features), tau=-1 / math.log(self.decay),
-            threshold=t.threshold, transfer="firm", width=t.width, shift=t.shift, minimum=t.minimum,
-            maximum=t.maximum, signed=t.signed, self_interact=self.self_interaction,
+            threshold=t.threshold, transfer="firm", width=t.top - t.threshold, shift=t.shift,
+            minimum=t.minimum, maximum=t.maximum, signed=t.signed, self_interact=self.self_interaction,
             start={"V": GivenWeights(data=self.potentials)},
         )  # fmt: skip
         data = GivenWeights(data=self.weights.reshape(*places, p.features, p.y.size, p.x.size, p.channels))
@@ -83,7 +83,7 @@ def geometries(draw: st.DrawFn, most: int = 40, modes: tuple[bool, ...] = (True,
     return geometry.make_link((ny, nx, features), fine, (rows, columns), draw(st.sampled_from(modes))).patches
 
 
-def problem(p: Patches, curve: Transfer, seed: int = 0, items: int = 1, **keys: Any) -> Problem:
+def problem(p: Patches, curve: Curve, seed: int = 0, items: int = 1, **keys: Any) -> Problem:
     rng = np.random.default_rng(seed)
     weights = rng.standard_normal((p.groups * p.features, p.length)).astype("f4")
     weights /= np.linalg.norm(weights, axis=1, keepdims=True)

@@ -48,7 +48,7 @@ class BoundLoop:
         return cls(
             loop.patches,
             loop.rule,
-            loop.rule.cell(rule_number(loop.rule.name)),
+            loop.rule.cell(rule_number(loop.rule.name), plan.graph.network.run.dt),
             plan.graph.network.run.dt,
             owned(arrays, f"layers/{loop.code}"),
             np.float32(loop.image_factor),
@@ -79,7 +79,7 @@ class CudaStepper(Stepper):
         super().__init__(bound, probes)
         peers = bound.backend.peers(bound.lanes)
         assert peers is not None
-        key = ("cuda", method.kernel, loop.rule.name, loop.rule.signed)
+        key = ("cuda", method.kernel, loop.rule.name, loop.cell.curve.structure)
         if key not in peers.made:
             peers.made[key] = WindowLoop(bound, peers.window)
         self.window: WindowLoop = peers.made[key]

@@ -11,6 +11,7 @@ import numpy as np
 
 from petabatch.engine.deliveries import Deliveries
 from petabatch.engine.steppers.base import Binding
+from petabatch.frozen import changed
 from petabatch.geometry import Patches
 from petabatch.network.graph import Edge
 from petabatch.spec.parts import Layer, StepContext
@@ -44,7 +45,7 @@ class Part:
         after: Array,
     ) -> None:
         """Make the update of the layer in these lanes."""
-        own = ctx if self.ctx is None else replace(self.ctx, step=ctx.step, tile=ctx.tile)
+        own = ctx if self.ctx is None else changed(self.ctx, step=ctx.step, tile=ctx.tile)
         self.layer.update(own, state, drive, before, after)
 
 

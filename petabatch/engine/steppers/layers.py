@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from petabatch.engine.steppers.failing import Fails, fails_alone
 from petabatch.engine.steppers.joined import Part, joined_arrays, joined_deliveries, parts_of, standing
 from petabatch.engine.steppers.probe_sums import StepProbes
 from petabatch.engine.steppers.unit_update import InputSum, UnitUpdate, unit_update
+from petabatch.frozen import changed
 from petabatch.network.graph import Graph
 from petabatch.spec.part_errors import calling
 from petabatch.spec.parts import StepContext, Tile
@@ -58,7 +58,7 @@ class LayerStepper(Stepper):
         return np.zeros((last - first, slices, 0))
 
     def _make(self, steps: Steps, first: int, last: int) -> None:
-        for reached in steps(replace(self.bound.ctx, step=first + 1), last):
+        for reached in steps(changed(self.bound.ctx, step=first + 1), last):
             self.reached = reached
 
 
@@ -102,8 +102,7 @@ def layer_operation(
         previous, activity = history.at(ctx.step - 1), history.at(ctx.step)
         resets = layer.resets(ctx.step, ctx.display)
         to = potential(ctx.step) if resets else None
-        ctx = ctx if ctx.layer == name else replace(ctx, layer=name)
-        ctx = ctx if tile is None else replace(ctx, tile=tile)
+        ctx = changed(ctx, layer=name) if tile is None else changed(ctx, layer=name, tile=tile)
         if resets:
             for one, mine in zip(parts, states, strict=True):
                 one.layer.restart(mine, None if to is None else one.cut(to))

@@ -1,4 +1,4 @@
-"""The membrane update and transfer function of each kind of code layer, compiled.
+"""The membrane update of each kind of code layer, compiled, with the transfer functions.
 
 Each function is the twin of the `update` of a layer in `layers/`, on some units, in one pass; `update`
 dispatches on the cell's rule. The rules and their constants are declared in `kernels/rules.py`.
@@ -13,20 +13,19 @@ import numpy as np
 from petabatch.kernels.cpu.jit import FAST, njit
 from petabatch.kernels.cpu.sums import wide_squares, wide_total
 from petabatch.kernels.rules import GRADIENT, HEAVY_BALL, LEAKY, MOMENTUM, Cell
+from petabatch.kernels.transfer import shrink_of, transfer_of
 
 ZERO = np.float32(0)
 
 
-@njit(nogil=True, fastmath=FAST, error_model="numpy")
-def transfer(u: Any, c: Cell) -> Any:
-    """Return the activity of a membrane potential."""
-    size = abs(u) if c.signed else u
-    a = size - c.shift
-    if c.line:
-        a = c.minimum + c.slope * (size - c.threshold) if size < c.top else a
-    a = c.maximum if a > c.maximum else a
-    a = c.minimum if size < c.threshold else a
-    return (a if u >= ZERO else -a) if c.signed else a
+@njit(nogil=True, error_model="numpy")
+def choose(condition: bool, a: Any, b: Any) -> Any:
+    """Return one of two numbers, as `where` of `kernels/transfer.py`."""
+    return a if condition else b
+
+
+transfer = njit(nogil=True, fastmath=FAST, error_model="numpy")(transfer_of(choose))
+shrink = njit(nogil=True, fastmath=FAST, error_model="numpy")(shrink_of(choose))
 
 
 @njit(nogil=True, fastmath=FAST, error_model="numpy")
@@ -35,7 +34,7 @@ def leaky(drive: Any, A: Any, V: Any, e: Any, gain: Any, c: Cell) -> None:
     for i in range(V.size):
         u = e * V[i] + gain * (drive[i] + c.self_interaction * A[i])
         V[i] = u
-        A[i] = transfer(u, c)
+        A[i] = transfer(u, c.curve)
 
 
 @njit(nogil=True, fastmath=FAST, error_model="numpy")
@@ -45,7 +44,7 @@ def gradient(drive: Any, A: Any, V: Any, gain: Any, c: Cell) -> None:
         own = c.self_interaction if A[i] > ZERO else (-c.self_interaction if A[i] < ZERO else ZERO)
         u = V[i] + gain * (drive[i] + own)
         V[i] = u
-        A[i] = transfer(u, c)
+        A[i] = transfer(u, c.curve)
 
 
 @njit(nogil=True, fastmath=FAST, error_model="numpy")
@@ -55,7 +54,7 @@ def heavy_ball(drive: Any, A: Any, V: Any, before: Any, e: Any, gain: Any, c: Ce
         u = e * V[i] + gain * (drive[i] + c.self_interaction * A[i]) + c.inertia * (V[i] - before[i])
         before[i] = V[i]
         V[i] = u
-        A[i] = transfer(u, c)
+        A[i] = transfer(u, c.curve)
 
 
 @njit(nogil=True, fastmath=FAST, error_model="numpy")
@@ -66,7 +65,7 @@ def momentum_lca(drive: Any, A: Any, V: Any, before: Any, e: Any, gain: Any, c: 
         u = e * V[i] + pull + c.inertia * before[i]
         before[i] = pull
         V[i] = u
-        A[i] = transfer(u, c)
+        A[i] = transfer(u, c.curve)
 
 
 @njit(nogil=True, error_model="numpy")
@@ -108,13 +107,11 @@ def compare(drive: Any, A: Any, V: Any, before: Any, some: Any, more: Any) -> tu
 def _accelerate(
     drive: Any, A: Any, V: Any, before: Any, momentum: Any, k: Any, c: Cell, uphill: Any
 ) -> None:  # fmt: skip
-    price = k * c.threshold
+    price = k * c.curve.threshold
     for i in range(uphill.size):
         start = A[i] + momentum * (A[i] - V[i])
         u = start + k * (drive[i] + momentum * (drive[i] - before[i]))
-        a = (abs(u) if c.signed else u) - price
-        a = ZERO if a < ZERO else a
-        a = -a if c.signed and u < ZERO else a
+        a = shrink(u, price, c.curve)
         uphill[i] = (start - a) * (a - A[i])
         V[i], A[i], before[i] = A[i], a, drive[i]
 

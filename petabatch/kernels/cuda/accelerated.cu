@@ -76,15 +76,14 @@ accelerate(float* activities, float* earlier, const float* befores, const float*
     }
     __syncthreads();
     const float momentum = static_cast<float>(totals[0]), k = static_cast<float>(totals[1]);
-    const float price = k * cell_of(cells, slice).threshold;
+    const Cell cell = cell_of(cells, slice);
+    const float price = k * cell.threshold;
     double uphill = 0.0;
     for (int i = blockIdx.x * THREADS + threadIdx.x; i < UNITS; i += BLOCKS * THREADS) {
         const float before = activities[first + i];
         const float start = before + momentum * (before - earlier[first + i]);
         const float u = start + k * (befores[first + i] + momentum * turned[first + i]);
-        const float size = (SIGNED ? fabsf(u) : u) - price;
-        float a = size < 0.0f ? 0.0f : size;
-        if (SIGNED && u < 0.0f) a = -a;
+        const float a = shrink(u, price, cell);
         uphill += (start - a) * (a - before);
         earlier[first + i] = before;
         activities[first + i] = a;

@@ -8,6 +8,7 @@ import numpy as np
 
 from petabatch.geometry import Patches
 from petabatch.kernels.cuda import source
+from petabatch.kernels.cuda.cell import Constant
 from petabatch.kernels.cuda.device import Device, load
 from petabatch.kernels.cuda.numbers import SliceNumbers
 from petabatch.kernels.rules import Units
@@ -23,9 +24,7 @@ _MOST = 64
 class Accelerated:
     """The kernels behind the drive of a step, for all slices of a lane."""
 
-    def __init__(
-        self, device: Device, p: Patches, constants: Mapping[str, source.Constant], lanes: int
-    ) -> None:
+    def __init__(self, device: Device, p: Patches, constants: Mapping[str, Constant], lanes: int) -> None:
         units = p.positions * p.features
         blocks = min(_MOST, -(-units // (_THREADS * _EACH)))
         constants = {**source.geometry(p), **constants, "BLOCKS": blocks}

@@ -18,16 +18,9 @@ constexpr int COLOURS_X = (PATCH_X + STRIDE_X - 1) / STRIDE_X;  // unit (y, x) h
 constexpr int LEAKY = 0, HEAVY_BALL = 1, MOMENTUM = 2, GRADIENT = 3, ACCELERATED = 4;
 constexpr bool KEEPS = RULE == HEAVY_BALL || RULE == MOMENTUM;  // something of the step before
 
-// The numbers of the units of a slice. Where slices differ (VARIES), they are a row of a table, in this order; what the
-// kernels do with a slice that stands still (`moves` is 0) is nothing.
-struct Cell {
-    float self_interaction, inertia, threshold, top, shift, slope, minimum, maximum, factor;
-};
-
-__device__ inline Cell cell_of(const Cell* cells, long long slice) {
-    if (VARIES) return cells[slice];
-    return {SELF_INTERACTION, INERTIA, THRESHOLD, TOP, SHIFT, SLOPE, MINIMUM, MAXIMUM, FACTOR};
-}
+// The numbers of the units of a slice, and T: see petabatch/kernels/cuda/cell.py. Where slices differ (VARIES), the numbers
+// are a row of a table; what the kernels do with a slice that stands still (`moves` is 0) is nothing.
+#include "cell.cuh"
 
 __device__ inline bool stands(const int* moves, long long slice) {
     return VARIES && !moves[slice];
@@ -41,16 +34,6 @@ struct alignas(4 * VEC) Pack {
 // Where the patch of a position starts in the padded image.
 __device__ inline int origin(int y, int x) {
     return (y * STRIDE_Y + ORIGIN_Y) * PITCH + (x * STRIDE_X + ORIGIN_X) * CHANNELS;
-}
-
-// A = T(V), as petabatch/layers/transfer.py has it.
-__device__ inline float transfer(float u, const Cell& cell) {
-    const float size = SIGNED ? fabsf(u) : u;
-    float a = size - cell.shift;
-    if (LINE && size < cell.top) a = cell.minimum + cell.slope * (size - cell.threshold);
-    if (CUT && a > cell.maximum) a = cell.maximum;
-    if (size < cell.threshold) a = cell.minimum;
-    return SIGNED && u < 0.0f ? -a : a;
 }
 
 // The potential after a step by a rule that is not ACCELERATED, from that before it and the activity `a`.

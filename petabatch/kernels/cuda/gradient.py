@@ -6,6 +6,7 @@ import numpy as np
 
 from petabatch.geometry import Patches
 from petabatch.kernels.cuda import source
+from petabatch.kernels.cuda.cell import cell_constants
 from petabatch.kernels.cuda.device import Device, Kernel, load
 from petabatch.kernels.rules import Cell
 from petabatch.variable import Array
@@ -16,9 +17,7 @@ class Gradient:
 
     def __init__(self, device: Device, p: Patches, cell: Cell) -> None:
         self._device, self._patches = device, p
-        self._source = source.compose(
-            "gradient", {**source.geometry(p), **source.cell_constants(cell, 1.0, True)}
-        )
+        self._source = source.compose("gradient", {**source.geometry(p), **cell_constants(cell, 1.0, True)})
         self._kernel: Kernel | None = None
 
     def __call__(self, A: Array, error: Array, product: Array, counts: Array | None) -> None:

@@ -10,6 +10,7 @@ from petabatch.errors import ResourceError
 from petabatch.geometry import Patches
 from petabatch.kernels.cuda import source
 from petabatch.kernels.cuda.accelerated import Accelerated
+from petabatch.kernels.cuda.cell import cell_constants
 from petabatch.kernels.cuda.device import Device, load
 from petabatch.kernels.cuda.numbers import SliceNumbers
 from petabatch.kernels.rules import ACCELERATED, Cell, Units
@@ -47,7 +48,7 @@ class LoopKernels:
         self.step = source.step(p) if kernel == "step" else None
         if self.display is None and self.step is None:
             raise ResourceError(f"this network does not fit the {kernel} kernel on this GPU")
-        constants, self._xp = source.cell_constants(cell, factor, varies, common), device.xp
+        constants, self._xp = cell_constants(cell, factor, varies, common), device.xp
         self._accelerated: Accelerated | None = None
         if self.display is not None:
             made = device.compile(source.compose("display", {**self.display.constants, **constants}))

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from petabatch.kernels.cuda.source import CELL_NUMBERS, cell_row
+from petabatch.kernels.cuda.cell import CELL_NUMBERS, cell_row
 from petabatch.kernels.rules import Cell
 from petabatch.variable import Array
 

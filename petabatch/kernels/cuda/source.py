@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,12 +10,10 @@ from typing import Literal
 import numpy as np
 
 from petabatch.geometry import Patches
-from petabatch.kernels import fista
+from petabatch.kernels.cuda.cell import CELL, Constant
 from petabatch.kernels.cuda.device import Limits
 from petabatch.kernels.cuda.fold import FOLD
-from petabatch.kernels.rules import ACCELERATED, GRADIENT, HEAVY_BALL, LEAKY, MOMENTUM, Cell
-
-Constant = bool | int | float
+from petabatch.kernels.rules import GRADIENT, HEAVY_BALL, LEAKY, MOMENTUM
 
 CudaKernel = Literal["display", "step"]
 DISPLAY_RULES = {LEAKY, HEAVY_BALL, MOMENTUM, GRADIENT}
@@ -42,46 +39,6 @@ class Display:
     threads: int
     shared: int
     """Bytes of shared memory."""
-
-
-def cell_constants(
-    cell: Cell, factor: float, varies: bool = False, common: bool = False
-) -> dict[str, Constant]:
-    """Return the constants of the units and of error = factor * image - recon, as the kernels name them.
-
-    With `common`, all slices see one image.
-
-    A `numpy.float64` becomes a double, every other float a float. With `varies`, kernels read the numbers of
-    each slice from a table of `cell_row`s, and one source serves all numbers.
-    """
-    if varies:
-        zero = np.float32(0)
-        cell = Cell(cell.rule, zero, zero, zero, zero, zero, zero, zero, zero, cell.signed, True)
-        factor = 0.0
-    bounded = math.isfinite(cell.maximum)
-    constants: dict[str, Constant] = {
-        "RULE": cell.rule, "SELF_INTERACTION": float(cell.self_interaction), "INERTIA": float(cell.inertia),
-        "THRESHOLD": float(cell.threshold), "TOP": float(cell.top), "SHIFT": float(cell.shift),
-        "SLOPE": float(cell.slope), "MINIMUM": float(cell.minimum),
-        "MAXIMUM": float(cell.maximum) if bounded else 0.0, "CUT": bounded, "LINE": cell.line,
-        "SIGNED": cell.signed, "FACTOR": factor, "VARIES": varies, "COMMON": common,
-        "SELF": varies or bool(cell.self_interaction),
-    }  # fmt: skip
-    if cell.rule == ACCELERATED:
-        constants |= {"GROWTH": np.float64(fista.GROWTH), "BREAK": np.float64(fista.BREAK)}
-    return constants
-
-
-def cell_row(cell: Cell, factor: float) -> np.ndarray:
-    """Return the numbers of the units of a slice as `Cell` of `common.cuh` has them."""
-    return np.array([
-        cell.self_interaction, cell.inertia, cell.threshold, cell.top, cell.shift, cell.slope, cell.minimum,
-        cell.maximum, factor,
-    ], np.float32)  # fmt: skip
-
-
-CELL_NUMBERS = 9
-"""How many numbers that are."""
 
 
 def geometry(p: Patches) -> dict[str, Constant]:
@@ -163,7 +120,9 @@ def compose(name: str, constants: Mapping[str, Constant]) -> str:
     common = (_FOLDER / "common.cuh").read_text(encoding="utf-8")
     text = (_FOLDER / f"{name}.cu").read_text(encoding="utf-8")
     head = "".join(f"constexpr {_type(v)} {key} = {_literal(v)};\n" for key, v in constants.items())
-    return head + text.replace('#include "common.cuh"\n', common).replace('#include "fold.cuh"\n', FOLD)
+    for name_of, included in (("common", common), ("cell", CELL), ("fold", FOLD)):
+        text = text.replace(f'#include "{name_of}.cuh"\n', included)
+    return head + text
 
 
 def _phases(p: Patches, warps: int) -> list[list[int]]:

@@ -6,6 +6,7 @@ other types are for Python alone.
 
     int, bool, tuple[int, int], ...      a column each
     float, tuple[float, float, float]    a number each, float64, which may differ between slices
+    Cell, Growth                         named tuples, of which each number is one of the record
     Numbers                              all further numbers
     Source                               an array and how many steps ago; a kernel gets it at that step
     Sources, Buffers                     arrays that are summed up, of one buffer or of several
@@ -16,12 +17,16 @@ other types are for Python alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, NamedTuple, Protocol, get_type_hints
 
+import numpy as np
+
 from petabatch.geometry import Patches
+from petabatch.kernels.rules import Cell
+from petabatch.kernels.timescale import Growth
 from petabatch.variable import Border
 
 HEADER = 8
@@ -92,6 +97,8 @@ class Kind:
     numbers: int = 0
     open: bool = False
     """Its columns or numbers are as many as there are, after all others."""
+    types: tuple[type, ...] = ()
+    """Those that the source texts name."""
 
 
 def _array(view: str) -> Kind:
@@ -130,6 +137,29 @@ def _integers(count: int) -> Kind:
     return Kind(lambda values, to: (values, ()), f"({text})", columns=count)
 
 
+_FLOATS = {int: "int(own[{n}])", bool: "own[{n}] != 0", float: "own[{n}]"}
+
+
+def _of_tuple(of: Any) -> Kind:
+    """Return the kind of named tuples of numbers, which may be in one another; floats are float64.
+
+    Others than plain ones (`numpy.float32`, `Single`) are float32 in kernels.
+    """
+    texts, count, types = list[str](), 0, {of, np.float32}
+    for hint in get_type_hints(of, include_extras=True).values():
+        inner = _of_tuple(hint) if hasattr(hint, "_fields") else None
+        text = inner.view if inner else _FLOATS.get(hint, "float32(own[{n}])")
+        texts.append(text.replace("{n}", f"{{n}} + {count}"))
+        count, types = count + (inner.numbers if inner else 1), types | set(inner.types if inner else ())
+    view = f"{of.__name__}({', '.join(texts)})"
+    return Kind(lambda values, to: ((), _flat(values)), "", view, 0, count, types=tuple(types))
+
+
+def _flat(values: Any) -> Iterator[float]:
+    for value in values:
+        yield from _flat(value) if isinstance(value, tuple) else (float(value),)
+
+
 _PAIR = "(row[{0}], row[{1}])"
 Read = Annotated[Source, Kind(_source, _PAIR, "floats(arrays, row[{0}], step - row[{1}])", 2)]
 Sources = Annotated[Sequence[Source], Kind(lambda sources, to: (to.summed(sources), ()), _PAIR, "", 2)]
@@ -146,6 +176,7 @@ _KINDS: dict[Any, Any] = {
     tuple[float, float, float]: Annotated[
         tuple[float, float, float], Kind(lambda values, to: ((), values), "", "own[{n} : {n} + 3]", 0, 3)
     ],
+    **{of: Annotated[of, _of_tuple(of)] for of in (Cell, Growth)},
     tuple[int, int]: Annotated[tuple[int, int], _integers(2)],
     tuple[int, int, int]: Annotated[tuple[int, int, int], _integers(3)],
 }

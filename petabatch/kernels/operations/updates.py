@@ -25,6 +25,8 @@ from petabatch.kernels.operations.fields import (
     Sources,
     Words,
 )
+from petabatch.kernels.rules import Cell
+from petabatch.kernels.timescale import Growth
 
 BUFFERS = "scratch/buffers"
 """Scratch of a thread for two chunks of units."""
@@ -42,8 +44,10 @@ class UpdateUnits(Operation):
     """A further variable, of the step before."""
     scale: Doubles
     """The time scale, if the layer has one."""
-    rule: Numbers
-    """See `kernels/cpu/program/units.py`."""
+    cell: Cell
+    centre: float = 0.0
+    slope: float = 1.0
+    """Of the input, for rules without transfer function."""
 
     buffers = Key(Floats, BUFFERS)
     """Scratch for the sums of both buffers."""
@@ -71,7 +75,7 @@ class UpdateLazily(Operation):
     """Positions of a tile; 0: all."""
     parts: int
     """One for each tile, and two more."""
-    rule: Numbers
+    cell: Cell
     potential = Key(Floats, "layers/{0.layer}/V")
     """Written while all units are computed."""
     scale = Key(Doubles, "layers/{0.layer}/time_scale", only="scaled")
@@ -246,7 +250,7 @@ class Unpool(OfSource):
 class Polyline(OfSource):
     """A polyline of the source, which may be what is written."""
 
-    vertices: Floats
+    corners: Floats
     """V, A and the slope up to the next, of each vertex."""
     below: float
     """The slope before the first."""
@@ -262,7 +266,7 @@ class Accelerate(OfSource):
     age: Doubles
     sums: Longs
     """The link of sums over tiles, if there is one."""
-    rule: Numbers
+    cell: Cell
 
     @property
     def previous(self) -> Read:
@@ -319,10 +323,7 @@ class FollowEnergy(Operation):
     ceiling: Doubles
     before: Doubles
     """The energy before."""
-    kind: int
-    """Of growth."""
-    growth: Numbers
-    """The other numbers of `Growth`."""
+    growth: Growth
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from pydantic_core import PydanticCustomError
 
 from petabatch.clock import fires
 from petabatch.kernels.rows import Draw
+from petabatch.kernels.transfer import Penalty as Penalty
 from petabatch.spec.capabilities import Capabilities, capabilities_of, check_declared
 from petabatch.spec.compiled import CompiledRule, NotSuitable
 from petabatch.spec.model import LARGEST, Count, Finite, Index, Offset, OneOf, Part
@@ -56,13 +57,6 @@ class Stability(NamedTuple):
     """The step size above which the layer may diverge."""
     speed: float = 1.0
     """How many times as fast as the LCA it converges, about."""
-
-
-class Penalty(NamedTuple):
-    """The sparsity penalty of an energy 0.5 |residual|^2 + coefficient * cost(A)."""
-
-    cost: Literal["l1", "l0", "firm"]
-    coefficient: float
 
 
 class Layer(Part):

@@ -13,6 +13,7 @@ from petabatch.engine.steppers.cuda import CudaStepper
 from petabatch.errors import ParamsError, ResourceError
 from petabatch.kernels.cuda import source
 from petabatch.kernels.cuda.accelerated import Accelerated
+from petabatch.kernels.cuda.cell import cell_constants
 from petabatch.kernels.cuda.device import Limits
 from petabatch.kernels.cuda.numbers import SliceNumbers
 from petabatch.kernels.rules import ACCELERATED, RULES, Units
@@ -104,7 +105,7 @@ def test_fista_of_many_blocks_a_slice_agrees_with_its_layer(signed: bool) -> Non
     A[2] = state["A_before"][2]
     ages = []
     mine = {name: array.copy() for name, array in state.items()} | {"A": A.copy()}
-    rest = Accelerated(Plain(), p, source.cell_constants(layer.compiled_rule().cell(ACCELERATED), 1.0), lanes)
+    rest = Accelerated(Plain(), p, cell_constants(layer.compiled_rule().cell(ACCELERATED, 1), 1.0), lanes)
     for step, reach in enumerate((0.1, 300.0, 3e5, 0.1)):
         # Twice the drive turns too far: the step is halved and the momentum restarts, then it goes back.
         drive = (mine["drive_before"] + reach * rng.standard_normal(shape)).astype("f4")

@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 from petabatch.errors import ResourceError
 from petabatch.geometry import Patches
 from petabatch.kernels.cuda import source
+from petabatch.kernels.cuda.cell import cell_constants
 from petabatch.kernels.cuda.device import Limits
 from petabatch.kernels.cuda.loop import LoopKernels
 from petabatch.kernels.cuda.source import CudaKernel
-from petabatch.kernels.rules import ACCELERATED, HEAVY_BALL, LEAKY, cell
-from petabatch.layers.transfer import Transfer
+from petabatch.kernels.rules import ACCELERATED, HEAVY_BALL, LEAKY
+from petabatch.kernels.transfer import Curve
 from support import nvrtc
-from support.cuda_problem import Problem, emulated, few, relative, small
+from support.cuda_problem import Problem, cell, emulated, few, relative, small
 from support.gpu_emulation import EmulatedGpu
 from support.loops import NUMPY, TRANSFERS, assert_same_bits, geometries, plain
 
@@ -40,7 +41,7 @@ large = plain(64, 64, 512, 16, 4, 3)
     per_slice=st.booleans(),
 )
 def test_steps_agree_with_the_plain_operators_in_float64(
-    kernel: CudaKernel, p: Patches, curve: Transfer, self_interaction: bool, per_slice: bool
+    kernel: CudaKernel, p: Patches, curve: Curve, self_interaction: bool, per_slice: bool
 ) -> None:
     case = Problem(p, curve, self_interaction, per_slice=per_slice)
     found, (expected, close) = case.run(kernel, [3, 1]), case.reference(4)
@@ -52,7 +53,7 @@ def test_steps_agree_with_the_plain_operators_in_float64(
 @emulated
 @pytest.mark.parametrize("kernel", ["display", "step"])
 def test_four_hundred_steps_agree_with_float64(kernel: CudaKernel) -> None:
-    case = Problem(small, Transfer(0.4, 0.4), lanes=1, decay=math.exp(-1 / 30))
+    case = Problem(small, Curve.of("soft", 0.4), lanes=1, decay=math.exp(-1 / 30))
     for mine, theirs in zip(case.run(kernel, [400]), case.reference(400)[0], strict=True):
         assert relative(mine, theirs) < 1e-5
 
@@ -60,7 +61,7 @@ def test_four_hundred_steps_agree_with_float64(kernel: CudaKernel) -> None:
 @emulated
 @pytest.mark.parametrize("kernel", ["display", "step"])
 def test_the_tutorials_network_agrees_with_float64(kernel: CudaKernel) -> None:
-    case = Problem(tutorial, Transfer(1.5, 1.5), lanes=1)
+    case = Problem(tutorial, Curve.of("soft", 1.5), lanes=1)
     for mine, theirs in zip(case.run(kernel, [2]), case.reference(2)[0], strict=True):
         assert relative(mine, theirs) < 1e-6
 
@@ -134,7 +135,7 @@ def test_a_slice_that_does_not_fit_on_a_multiprocessor_gets_the_kernels_of_a_ste
     assert source.display(large, H200) is None
     assert source.step(large) is not None
     with pytest.raises(ResourceError, match="does not fit"):
-        LoopKernels(EmulatedGpu(), large, cell(LEAKY, 1, 0, 0.1, 0.1), 1, 1, "display")
+        LoopKernels(EmulatedGpu(), large, cell(LEAKY, 1, 0, Curve.of("soft", 0.1)), 1, 1, "display")
 
 
 def test_no_two_patches_of_a_phase_overlap_and_every_position_has_one_phase() -> None:
@@ -176,7 +177,7 @@ def test_kernels_compile_for_gpus_and_fit_on_their_multiprocessors(
     if architecture not in nvrtc.architectures():
         pytest.skip(f"NVRTC does not know compute capability {architecture}")
     limits = GPUS[architecture]
-    units = source.cell_constants(cell(rule, 1, 0.9, 0.3, 0.3), 1.0)
+    units = cell_constants(cell(rule, 1, 0.9, Curve.of("soft", 0.3)), 1.0)
     display = source.display(p, limits)
     # Of each source: its constants, the threads of a block, and the most shared memory of a kernel.
     jobs = {}

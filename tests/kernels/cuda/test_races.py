@@ -15,9 +15,9 @@ import pytest
 from petabatch.geometry import Patches
 from petabatch.kernels import cuda
 from petabatch.kernels.cuda.device import Limits
-from petabatch.kernels.rules import ACCELERATED, Cell, Units, cell
-from petabatch.layers.transfer import Transfer
-from support.cuda_problem import Plain, Problem, emulated
+from petabatch.kernels.rules import ACCELERATED, Cell, Units
+from petabatch.kernels.transfer import Curve
+from support.cuda_problem import Plain, Problem, cell, emulated
 from support.gpu_emulation import Race
 from support.loops import plain
 
@@ -45,8 +45,7 @@ class Fista(Problem):
     """The step of FISTA, whose control is float64."""
 
     def cell(self) -> Cell:
-        t = self.curve
-        return cell(ACCELERATED, 0, 0, t.threshold, t.shift, signed=t.signed)
+        return cell(ACCELERATED, 0, 0, self.curve)
 
 
 def display(gpu: Plain) -> list[np.ndarray]:
@@ -80,7 +79,7 @@ KERNELS = {each.__name__: each for each in (display, step, gradient, accelerated
 GEOMETRY = plain(7, 5, 37, 4, 2, 3)
 TALL, BROAD = plain(12, 5, 37, 4, 2, 3), plain(9, 11, 37, 4, 2, 2)
 """Numbers of positions and pixels that blocks do not share evenly."""
-CURVE = Transfer(0.4, 0.4)
+CURVE = Curve.of("soft", 0.4)
 BOUND = re.compile(r" (<|>=) (?=[A-Z][\w *]*(?!.*\+\+\)))")
 """A bound of an index, apart from those of loops over registers."""
 HARMLESS = {

@@ -14,7 +14,7 @@ from petabatch.engine.driver import drive
 from petabatch.engine.engine import Engine
 from petabatch.geometry import Patches
 from petabatch.kernels.array import ArrayKernels
-from petabatch.layers.transfer import Transfer
+from petabatch.kernels.transfer import Curve
 from petabatch.network.build import build
 from petabatch.network.plan import schedule
 from petabatch.parallel.comm import Serial
@@ -51,13 +51,13 @@ def test_the_drive_is_that_of_rounded_factors(p: Patches, self_interaction: bool
 @emulated
 @pytest.mark.parametrize("p", [plain(16, 16, 128, 8, 2, 3), plain(9, 7, 150, 5, 1, 1)], ids=["W1", "odd"])
 def test_large_tiles_of_many_features_agree_with_rounded_factors(p: Patches) -> None:
-    case = Problem(p, Transfer(1.5, 1.5), lanes=1, gpu=Plain(tf32=True))
+    case = Problem(p, Curve.of("soft", 1.5), lanes=1, gpu=Plain(tf32=True))
     np.testing.assert_allclose(case.run("step", [1])[2], one_step(case)[0], rtol=1e-5, atol=3e-6)
 
 
 @emulated
 def test_four_hundred_steps_in_tf32_stay_near_float64() -> None:
-    case = Problem(small, Transfer(0.4, 0.4), lanes=1, decay=math.exp(-1 / 30), gpu=Plain(tf32=True))
+    case = Problem(small, Curve.of("soft", 0.4), lanes=1, decay=math.exp(-1 / 30), gpu=Plain(tf32=True))
     errors = [
         relative(mine, theirs)
         for mine, theirs in zip(case.run("step", [400]), case.reference(400)[0], strict=True)

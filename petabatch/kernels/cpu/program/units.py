@@ -12,68 +12,36 @@ from petabatch.kernels.cpu.elementary.exponentials import logistic
 from petabatch.kernels.cpu.jit import FAST, njit
 from petabatch.kernels.cpu.program.records import operation
 from petabatch.kernels.cpu.program.views import DEPTH, doubles, floats
-from petabatch.kernels.cpu.rules import transfer, update
+from petabatch.kernels.cpu.rules import choose, transfer, update
 from petabatch.kernels.operations.updates import Polyline, UpdateUnits
 from petabatch.kernels.rules import GRADIENT, Cell
+from petabatch.kernels.transfer import polyline_of
 
 CHUNK = 1024
 """Units that are worked through together, in the first cache."""
-(
-    LINEAR, TRANSFER, LEAKY_INTEGRATOR, LOGISTIC, LINE, MASK, PRODUCT, QUOTIENT, SQUARED,
-) = range(100, 109)  # fmt: skip
-"""Rules of layers without a membrane; lower numbers are those of `rules.py`."""
-RULES = {
-    "linear": LINEAR,
-    "transfer": TRANSFER,
-    "leaky_integrator": LEAKY_INTEGRATOR,
-    "logistic": LOGISTIC,
-    "line": LINE,
-    "mask": MASK,
-    "product": PRODUCT,
-    "quotient": QUOTIENT,
-    "squared": SQUARED,
-}
-"""These rules by name, as a layer's `compiled_rule` gives it."""
-(
-    RULE,
-    SELF_INTERACTION,
-    INERTIA,
-    THRESHOLD,
-    TOP,
-    SHIFT,
-    SLOPE,
-    MINIMUM,
-    MAXIMUM,
-    SIGNED,
-    IS_LINE,
-    FACTOR,
-    GAIN,
-    DT,
-    TAU,
-) = range(15)
-"""Numbers of an `UpdateUnits`: those of a `Cell`; e and 1 - e; what these follow from under a time scale.
-Rules without a transfer function use FACTOR (factor on what was before, or on the input), SHIFT (centre), TOP
-(width) and SIGNED (inverted)."""
+_NAMES = (
+    "linear",
+    "transfer",
+    "leaky_integrator",
+    "logistic",
+    "line",
+    "mask",
+    "product",
+    "quotient",
+    "squared",
+)
+RULES = dict(zip(_NAMES, range(100, 109), strict=True))
+"""Rules of layers without a membrane, by name as a layer's `compiled_rule` gives it; lower numbers are those
+of `rules.py`."""
+LINEAR, TRANSFER, LEAKY_INTEGRATOR, LOGISTIC, LINE, MASK, PRODUCT, QUOTIENT, SQUARED = RULES.values()
 _ONE = np.float32(1)
 
 
 @njit(nogil=True, error_model="numpy")
-def cell_of(numbers: Any) -> Cell:
-    """Return the numbers of a rule and its transfer function."""
-    f = np.float32
-    return Cell(
-        int(numbers[RULE]), f(numbers[SELF_INTERACTION]), f(numbers[INERTIA]), f(numbers[THRESHOLD]),
-        f(numbers[TOP]),
-        f(numbers[SHIFT]), f(numbers[SLOPE]), f(numbers[MINIMUM]), f(numbers[MAXIMUM]),
-        numbers[SIGNED] != 0, numbers[IS_LINE] != 0,
-    )  # fmt: skip
-
-
-@njit(nogil=True, error_model="numpy")
-def rates(numbers: Any, scale: float) -> tuple[Any, Any]:
+def rates(c: Cell, scale: float) -> tuple[Any, Any]:
     """Return (e, 1 - e) of a step of dt times `scale`, of GRADIENT (1, dt / tau)."""
-    leap = numbers[DT] * scale / numbers[TAU]
-    if int(numbers[RULE]) == GRADIENT:
+    leap = c.dt * scale / c.tau
+    if c.rule == GRADIENT:
         return np.float32(1), np.float32(leap)
     e = np.float32(math.exp(-leap))
     return e, np.float32(1) - e
@@ -131,21 +99,17 @@ def gather(
 @njit(nogil=True, fastmath=FAST, error_model="numpy")
 def _transfer(drive: Any, c: Cell, out: Any) -> None:
     for i in range(out.size):
-        out[i] = transfer(drive[i], c)
+        out[i] = transfer(drive[i], c.curve)
+
+
+_on_polyline = njit(nogil=True, error_model="numpy")(polyline_of(choose))
 
 
 @operation(Polyline)
 def _polyline(op: Any) -> None:
-    potential, vertices, below, out = op.source, op.vertices, np.float32(op.below), op.out
-    last = vertices.size - 3
-    for i in range(out.size):
-        u = potential[i]
-        v, a, slope = vertices[0], vertices[1], below
-        n = 0
-        while n <= last and u >= vertices[n]:
-            v, a, slope = vertices[n], vertices[n + 1], vertices[n + 2]
-            n += 3
-        out[i] = a + slope * (u - v)
+    corners, below = op.corners.reshape((op.corners.size // 3, 3)), np.float32(op.below)
+    for i in range(op.out.size):
+        op.out[i] = _on_polyline(op.source[i], corners, below)
 
 
 @njit(nogil=True, fastmath=FAST, error_model="numpy")
@@ -191,32 +155,31 @@ def _quotient(a: Any, b: Any, out: Any) -> None:
 
 @njit(nogil=True, error_model="numpy")
 def apply(
-    numbers: Any, factor: Any, gain: Any, drive: Any, other: Any, activity: Any, V: Any, before: Any
+    c: Cell, line: Any, e: Any, gain: Any, drive: Any, other: Any, activity: Any, V: Any, before: Any
 ) -> None:  # fmt: skip
-    """Make the update of some units from their input; `activity` holds that of the step before."""
-    rule = int(numbers[RULE])
-    if rule < LINEAR:
-        update(drive, activity, V, before, factor, gain, cell_of(numbers))
-    elif rule == LINEAR:
-        _put(drive, factor, activity)
-    elif rule == TRANSFER:
-        _transfer(drive, cell_of(numbers), activity)
-    elif rule == LEAKY_INTEGRATOR:
-        _integrate(drive, factor, V, activity)
-    elif rule in (LOGISTIC, LINE):
-        centre, slope = np.float32(numbers[SHIFT]), _ONE / np.float32(numbers[TOP])
-        slope = -slope if numbers[SIGNED] != 0 else slope  # 1 - A at x is A at -x
-        if rule == LOGISTIC:
-            _logistic(drive, centre, slope, activity)
-        else:
-            _line(drive, centre, slope, activity)
-    elif rule == MASK:
-        _mask(drive, other, numbers[SIGNED] != 0, activity)
-    elif rule == PRODUCT:
+    """Make the update of some units from their input; `activity` holds that of the step before.
+
+    `line` is (centre, slope) of a rule without transfer function.
+    """
+    if c.rule < LINEAR:
+        update(drive, activity, V, before, e, gain, c)
+    elif c.rule == LINEAR:
+        _put(drive, e, activity)
+    elif c.rule == TRANSFER:
+        _transfer(drive, c, activity)
+    elif c.rule == LEAKY_INTEGRATOR:
+        _integrate(drive, e, V, activity)
+    elif c.rule == LOGISTIC:
+        _logistic(drive, line[0], line[1], activity)
+    elif c.rule == LINE:
+        _line(drive, line[0], line[1], activity)
+    elif c.rule == MASK:
+        _mask(drive, other, line[1] < 0, activity)
+    elif c.rule == PRODUCT:
         _product(drive, other, activity)
-    elif rule == QUOTIENT:
+    elif c.rule == QUOTIENT:
         _quotient(drive, other, activity)
-    elif rule == SQUARED:
+    elif c.rule == SQUARED:
         _product(drive, drive, activity)
     else:  # a rule without a branch ends the run: its layer is no longer finite
         activity[:] = np.nan
@@ -224,16 +187,17 @@ def apply(
 
 @operation(UpdateUnits, stored=True)
 def _update_units(
-    op: Any, own: Any, sources: Any, factors: Any, arrays: Any, step: int, begin: int, end: int
-) -> None:
+    op: Any, cell: Cell, centre: float, slope: float, sources: Any, factors: Any, arrays: Any, step: int,
+    begin: int, end: int,
+) -> None:  # fmt: skip
     """Make the chunks that are asked for."""
     activity, previous = floats(arrays, op.out, step), floats(arrays, op.out, step - 1)
     V, before = floats(arrays, op.potential, 0), floats(arrays, op.before, 0)
     buffers, (first, last), parts = floats(arrays, op.buffers, 0), op.sources, (begin, end)
-    factor, gain = np.float32(own[FACTOR]), np.float32(own[GAIN])
+    line, e, gain = (np.float32(centre), np.float32(slope)), cell.e, cell.gain
     if op.scale > 0:
-        factor, gain = rates(own, doubles(arrays, op.scale)[0])
-    carried = own[RULE] < LINEAR and arrays[op.out, DEPTH] > 1
+        e, gain = rates(cell, doubles(arrays, op.scale)[0])
+    carried = cell.rule < LINEAR and arrays[op.out, DEPTH] > 1
     for chunk in range(parts[0], min(parts[1], -(-activity.size // CHUNK))):
         begin = chunk * CHUNK
         end = min(begin + CHUNK, activity.size)
@@ -241,4 +205,4 @@ def _update_units(
         drive = gather(arrays, sources, factors, first, last, op.out, step, begin, end, spare, other)
         if carried:
             copy(previous[begin:end], activity[begin:end])
-        apply(own, factor, gain, drive, other, activity[begin:end], V[begin:end], before[begin:end])
+        apply(cell, line, e, gain, drive, other, activity[begin:end], V[begin:end], before[begin:end])

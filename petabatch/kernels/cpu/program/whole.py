@@ -14,12 +14,11 @@ from petabatch.kernels.cpu.elementary import exp
 from petabatch.kernels.cpu.jit import njit
 from petabatch.kernels.cpu.program.messages import over_tiles
 from petabatch.kernels.cpu.program.records import operation
-from petabatch.kernels.cpu.program.units import CHUNK, cell_of
+from petabatch.kernels.cpu.program.units import CHUNK
 from petabatch.kernels.cpu.program.views import floats
 from petabatch.kernels.cpu.rules import accelerate, compare
 from petabatch.kernels.cpu.sums import wide_sizes, wide_squares
 from petabatch.kernels.operations.updates import Accelerate, FollowEnergy, Rescale
-from petabatch.kernels.timescale import Growth
 from petabatch.rounding import relative
 
 RANGE, STANDARD, LENGTH, SOFTMAX = range(4)
@@ -94,7 +93,7 @@ def _accelerate(op: Any) -> None:
     step[0], momentum, older = _step_size(step[0], age[0], moves, turns)
     k = np.float32(step[0])
     momentum = np.float32(momentum)
-    uphill = accelerate(drive, A, A_before, drive_before, some, momentum, k, cell_of(op.rule))
+    uphill = accelerate(drive, A, A_before, drive_before, some, momentum, k, op.cell)
     uphill, _ = over_tiles(link, uphill, 0.0)
     age[0] = math.copysign(1.0, older) if uphill > 0 else older
 
@@ -115,11 +114,10 @@ def norm(x: Any, kind: int) -> Any:
 @operation(FollowEnergy)
 def _follow_energy(op: Any, sources: Any, factors: Any, arrays: Any, step: int, fresh: bool) -> None:
     """Let a time scale follow the energy seen; none is where an image is new."""
-    seen, n = -1.0, op.growth
+    seen = -1.0
     if not fresh:
         seen = 0.0
         for k in range(op.terms[0], op.terms[1]):
             seen += factors[k] * norm(floats(arrays, sources[k, 0], step - 1), sources[k, 2])
-    growth = Growth(op.kind, n[0], n[1], n[2], n[3], n[4], n[5], n[6])
-    op.out[0], op.ceiling[0] = _follow(growth, op.out[0], op.ceiling[0], op.before[0], seen)
+    op.out[0], op.ceiling[0] = _follow(op.growth, op.out[0], op.ceiling[0], op.before[0], seen)
     op.before[0] = seen

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from petabatch.engine.steppers.program.tables.rules import constants
+from petabatch.engine.steppers.program.tables.rules import cell
 from petabatch.engine.steppers.program.tables.writer import Writer
 from petabatch.kernels.cpu.layout import DRIVE_BLOCK
 from petabatch.kernels.cpu.program.lazy.layout import KEPT_NUMBERS, rooms
@@ -21,7 +21,7 @@ def lazy_update(to: Writer, one: LazyUpdate) -> None:
     compiled = UpdateLazily(
         one.out, one.sources, [_drive(to, drive) for drive in one.drives], one.layer, one.history, one.decay,
         one.awake, one.rule.scale is not None, nf, one.display, most=int(one.most * units),
-        height=height * nx, parts=tiles + 2, rule=constants(one.rule, to.graph.network.run.dt),
+        height=height * nx, parts=tiles + 2, cell=cell(one.rule, to.graph.network.run.dt),
     )  # fmt: skip
     to.own |= {
         compiled.products: (2 * units, "f4"), compiled.kept: (KEPT_NUMBERS, "f8"),

@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import chain
 from typing import Any
 
-import numpy as np
-
-from petabatch.engine.steppers.program.tables.rules import NOISES, NORMS, RESCALES, constants
+from petabatch.engine.steppers.program.tables.rules import NOISES, NORMS, RESCALES, cell
 from petabatch.engine.steppers.program.tables.writer import TRAIN, CallAt, Writer
+from petabatch.kernels import transfer
 from petabatch.kernels.cpu.program import units as u
 from petabatch.kernels.cpu.rows import ARRAYS, row_address
 from petabatch.kernels.operations.base import Operation
@@ -63,7 +62,9 @@ def update(to: Writer, one: Update) -> None:
             potential=f"{key}/{potential}" if potential else "",
             before=f"{key}/{rule.previous}" if rule.previous else "",
             scale=f"{key}/time_scale" if rule.scale is not None else "",
-            rule=constants(rule, to.graph.network.run.dt),
+            cell=cell(rule, to.graph.network.run.dt),
+            centre=rule.numbers.get("centre", 0.0),
+            slope=rule.numbers.get("slope", 1.0),
         )
         to.row(compiled, one)
         _after(to, one)
@@ -79,8 +80,8 @@ def _after(to: Writer, one: Update) -> None:
         given = (n[each] for each in ("low", "high", "width", "outside", "without_zero"))
         to.row(Bins(one.out, to.graph.network.layers[one.layer].shape[2], *given), one)
     _noise(to, one)
-    if one.rule.vertices:
-        _polyline(to, one)
+    if isinstance(one.rule.curve, transfer.Polyline):
+        _polyline(to, one, one.rule.curve)
 
 
 def _buffer(one: Update | Call, number: int) -> list[Source]:
@@ -111,16 +112,10 @@ def _noise(to: Writer, one: Update) -> None:
             to.row(CountEvents(one.out, pool, n["rate"], to.graph.network.run.dt), one)
 
 
-def _polyline(to: Writer, one: Update) -> None:
-    vertices, key = f"scratch/vertices of {one.layer}", f"layers/{one.layer}/{one.rule.potential or 'A'}"
-    corners = [*one.rule.vertices, (np.inf, 0.0)]
-    slopes = [(b - a) / (w - v) if w > v else 0.0 for (v, a), (w, b) in pairwise(corners)]
-    slopes[-1] = one.rule.slopes[1]
-    to.constants[vertices] = (
-        tuple(x for (v, a), slope in zip(one.rule.vertices, slopes, strict=True) for x in (v, a, slope)),
-        1,
-    )
-    to.row(Polyline(one.out, Source(key), vertices, one.rule.slopes[0]), one)
+def _polyline(to: Writer, one: Update, curve: transfer.Polyline) -> None:
+    corners, key = f"scratch/corners of {one.layer}", f"layers/{one.layer}/{one.rule.potential or 'A'}"
+    to.constants[corners] = tuple(chain(*curve.corners)), 1
+    to.row(Polyline(one.out, Source(key), corners, curve.below), one)
 
 
 def _spike(to: Writer, one: Update) -> None:
@@ -135,19 +130,10 @@ def _spike(to: Writer, one: Update) -> None:
     for channel in (3, 4):
         sources = _buffer(one, channel)
         drives.append(to.gather(one, sources, f", channel {channel}") if sources else "")
-    names = (
-        "exc",
-        "inh",
-        "inh_b",
-        "gap",
-        "through",
-        "potential",
-        "threshold",
-        "of_exc",
-        "of_inh",
-        "of_inh_b",
-    )
     state = (f"layers/{one.layer}/{name}" for name in one.rule.variables)
+    names = (
+        "exc", "inh", "inh_b", "gap", "through", "potential", "threshold", "of_exc", "of_inh", "of_inh_b",
+    )  # fmt: skip
     arrays: dict[str, Any] = dict(zip(names, (*drives, *state), strict=True))
     compiled = Spike(
         one.out,
@@ -237,7 +223,7 @@ def _accelerate(to: Writer, one: Update) -> None:
         step=f"{key}/{step}",
         age=f"{key}/{age}",
         sums=one.sums.link if one.sums is not None else "",
-        rule=constants(one.rule, 1),
+        cell=cell(one.rule, 1),
     )
     to.row(compiled, one)
 
@@ -245,9 +231,8 @@ def _accelerate(to: Writer, one: Update) -> None:
 def control(to: Writer, one: Control) -> None:
     """Write the row that adapts the time scale of a layer."""
     terms = [Source(f"layers/{term.layer}/A", 1, term.coefficient, NORMS[term.norm]) for term in one.terms]
-    key, (kind, *growth) = f"layers/{one.layer}", one.scale
-    ceiling, before = f"{key}/time_scale_max", f"{key}/energy_before"
-    to.row(FollowEnergy(one.out, terms, ceiling, before, kind, growth), one)
+    ceiling, before = (f"layers/{one.layer}/{name}" for name in ("time_scale_max", "energy_before"))
+    to.row(FollowEnergy(one.out, terms, ceiling, before, one.scale), one)
 
 
 def call(to: Writer, one: Call) -> None:

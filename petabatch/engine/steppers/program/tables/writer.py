@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from petabatch.engine.steppers.program.tables.rules import constants
+from petabatch.engine.steppers.program.tables.rules import cell
 from petabatch.geometry import Patches
 from petabatch.kernels.cpu.program import table as t
 from petabatch.kernels.cpu.program import units as u
@@ -145,7 +145,7 @@ class Writer:
         out = f"{INPUT}{one.layer}{end}"
         self.scratch[out] = int(np.prod(self.graph.network.layers[one.layer].shape))
         gathered = Update(out, CompiledRule("linear"), tuple(sources), one.layer, when=one.when)
-        self.row(UpdateUnits(out, sources, "", "", "", constants(gathered.rule, 1)), gathered)
+        self.row(UpdateUnits(out, sources, "", "", "", cell(gathered.rule, 1)), gathered)
         return out
 
     @staticmethod

@@ -48,8 +48,7 @@ from petabatch.kernels.cpu.program.lazy.units import (
 )
 from petabatch.kernels.cpu.program.records import lazy_in, operation
 from petabatch.kernels.cpu.program.transport import nonzero_word
-from petabatch.kernels.cpu.program.units import CHUNK, FACTOR, cell_of, gather, rates
-from petabatch.kernels.cpu.program.units import GAIN as RATE
+from petabatch.kernels.cpu.program.units import CHUNK, gather, rates
 from petabatch.kernels.cpu.program.views import DEPTH, doubles, floats, longs, unsigned
 from petabatch.kernels.cpu.rules import leaky
 from petabatch.kernels.cpu.sizes import WORD
@@ -65,29 +64,29 @@ _ZERO = np.float32(0)
 
 @operation(UpdateLazily, stored=True)
 def _update_lazily(
-    op: Any, own: Any, sources: Any, factors: Any, drives: Any, arrays: Any, shapes: Any, step: int,
+    op: Any, cell: Cell, sources: Any, factors: Any, drives: Any, arrays: Any, shapes: Any, step: int,
     begin: int, end: int,
 ) -> None:  # fmt: skip
     """Make parts of one step of a code: part 0, a part for each tile, the last part."""
     inputs, drive = (sources, factors), (drives, arrays, shapes)
     if begin == 0:
-        _begin(op, own, *inputs, *drive, step)
+        _begin(op, cell, *inputs, *drive, step)
     for part in range(max(begin, 1), min(end, op.parts - 1)):
-        _update_tile(part - 1, op, own, *inputs, *drive, step)
+        _update_tile(part - 1, op, cell, *inputs, *drive, step)
     if end >= op.parts:
         _end(op, arrays, step)
 
 
 @njit(nogil=True, error_model="numpy")
 def _begin(
-    op: Any, own: Any, sources: Any, factors: Any, drives: Any, arrays: Any, shapes: Any, step: int
+    op: Any, c: Cell, sources: Any, factors: Any, drives: Any, arrays: Any, shapes: Any, step: int
 ) -> None:
     """Do what tiles depend on: whether the code is awake, F, snapshots, bounds, decay."""
     previous, kept = floats(arrays, op.out, step - 1), doubles(arrays, op.kept)
     awake, decay = longs(arrays, op.awake), doubles(arrays, op.decay)
-    e, gain = np.float32(own[FACTOR]), np.float32(own[RATE])
+    e, gain = c.e, c.gain
     if op.scale > 0:
-        e, gain = rates(own, doubles(arrays, op.scale)[0])
+        e, gain = rates(c, doubles(arrays, op.scale)[0])
     kept[E], kept[GAIN], kept[RESCALE] = e, gain, -1.0
     if (step - 1) % op.display == 0:  # `Clock.begins`
         wakes = int(np.count_nonzero(previous) > op.most)
@@ -144,14 +143,13 @@ def _bounds_of_tile(tile: int, op: Any, arrays: Any) -> tuple[int, int]:
 
 @njit(nogil=True, error_model="numpy")
 def _update_tile(
-    tile: int, op: Any, own: Any, sources: Any, factors: Any, drives: Any, arrays: Any, shapes: Any,
-    step: int,
-) -> None:  # fmt: skip
+    tile: int, op: Any, c: Cell, sources: Any, factors: Any, drives: Any, arrays: Any, shapes: Any, step: int
+) -> None:
     """Update a tile; tally how many units were computed, and how many are active."""
     begin, end = _bounds_of_tile(tile, op, arrays)
     kept, tallies = doubles(arrays, op.kept), doubles(arrays, op.tallies)
     ends, inputs, drive = (begin, end), (sources, factors), (drives, arrays, shapes)
-    c, computed = cell_of(own), (end - begin) * op.features
+    computed = (end - begin) * op.features
     if longs(arrays, op.awake)[0] == 1:
         active = _compute_all(tile, *ends, op, *inputs, *drive, step, c)
     else:
@@ -224,7 +222,7 @@ def _compute_due(
         _add_inputs(op, sources, factors, arrays, step, begin * nf, end * nf, gain, work)
     if arrays[op.out, DEPTH] > 1:  # only now: the code may see what it did as long ago as it keeps
         activity[begin * nf : end * nf] = _ZERO
-    work.limits[:] = c.threshold * np.float32(1 - 32 * EPS)
+    work.limits[:] = c.curve.threshold * np.float32(1 - 32 * EPS)
     for base in range(begin, end, BLOCK):
         stop = min(base + BLOCK, end)
         for some in range(base, stop, WORD):
@@ -256,7 +254,7 @@ def _mark_word(
     work.mask[:] = 0
     for m in range(begin, end):
         u, v = m * nf, (m + 1) * nf
-        predict(first[u:v], second[u:v], a, b, decay, history[u:v], c.signed, known)
+        predict(first[u:v], second[u:v], a, b, decay, history[u:v], c.curve.signed, known)
         if op.drives[1] - op.drives[0] > 1:
             add_bounds(known, m, op, drives, arrays)
         mark_due(

@@ -238,6 +238,6 @@ def update_due(
 def activities(potentials: Any, c: Cell, out: Any) -> None:
     """Write the activities of potentials."""
     for i in range(out.size):
-        a = transfer(potentials[i], c)
+        a = transfer(potentials[i], c.curve)
         # Not -0, whose sign would tell when the unit was computed last.
         out[i] = _ZERO if a == _ZERO else a
