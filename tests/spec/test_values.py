@@ -133,3 +133,10 @@ def test_a_key_that_is_swept_twice_is_an_error() -> None:
     values = {"layers": {"V1": {"threshold": [0.3, 0.4]}}, "layers.V1.threshold": [0.5]}
     with pytest.raises(TableError, match="this key is given twice"):
         Sweep(**values)
+
+
+def test_values_per_slice_may_be_nested_as_those_of_a_sweep(tmp_path: Path) -> None:
+    file, path = tmp_path / "net.toml", "layers.V1.threshold"
+    for text in ("[slices.layers.V1]\nthreshold", f"[slices]\n{path}", f'[slices]\n"{path}"'):
+        file.write_text(f"{text} = [0.1, 0.2, 0.3]\n{SMALL}")
+        assert simulation.read(file).network.slices == {path: (0.1, 0.2, 0.3)}

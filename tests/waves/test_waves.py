@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,7 @@ from petabatch.storage.directory import RunDirectory
 from petabatch.storage.merge import merge
 from petabatch.storage.point_rows import Rows
 from petabatch.storage.prune import prune
-from petabatch.waves import checkpoints, plan, session
+from petabatch.waves import checkpoints, plan, progress, session
 from petabatch.waves import run as waves_run
 from petabatch.waves.finished import Points
 from petabatch.waves.progress import PointsProgress
@@ -144,6 +145,18 @@ def test_a_long_wave_shows_how_far_it_is(small: Path, monkeypatch: pytest.Monkey
     swept(small, "waves", SWEEP, "output.flush=5").close()
     assert 1.25 in seen
     assert seen[-1] == 0
+
+
+def test_the_progress_of_points_that_are_made_together_is_that_of_their_steps(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shown = list[tuple[int, str]]()
+    bar = SimpleNamespace(show=lambda place, head, text: shown.append((place, head)), stop=lambda: None)
+    monkeypatch.setattr(progress, "bar", lambda first, last: bar)
+    with PointsProgress(0, 3, 0, "point", False) as points:
+        points.reached(0.75)
+        points.reached(0.0)
+    assert shown == [(75, "point 0 of 3, 25% of the steps"), (0, "point 0 of 3")]
 
 
 def test_drawn_points_are_runs(small: Path) -> None:
