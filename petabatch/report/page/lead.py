@@ -88,8 +88,10 @@ def _spikes(run: Results) -> Iterator[str]:
         rate = float(np.nanmean(units.values)) / max(1.0, float(np.median(np.diff(series.steps))))
         time = time_axis(run, every=1)
         silent = np.count_nonzero(np.nansum(units.values, axis=0) == 0)
+        often = f"{rate * time.hertz:.3g}"
+        often = f"at {often} Hz" if time.unit == "Hz" else f"{often} times {time.unit}"
         yield (
-            f"A unit of {units.layer} spikes {rate * time.hertz:.3g} times {time.unit} in slice 0; "
+            f"A unit of {units.layer} spikes {often} in slice 0; "
             f"{silent or 'none'} of the {units.of:,} are silent."
         )
 
