@@ -190,8 +190,8 @@ def test_adaptive_exponential_neurons_have_their_patterns_and_begin_to_spike_at_
 
 def test_kuramotos_oscillators_have_the_order_parameter_of_theory() -> None:
     couplings = np.array([1.0, 2.4, 4.0])
-    keys = [f"layers.{name}.parameters.K={{slices={couplings.tolist()}}}" for name in ("sine", "cosine")]
-    params = petabatch.load(DEMOS / "kuramoto" / "network.toml", ["run.batch=3", "run.display=1600", *keys])
+    key = f"layers.phases.parameters.K={{slices={couplings.tolist()}}}"
+    params = petabatch.load(DEMOS / "kuramoto" / "network.toml", ["run.batch=3", "run.display=1600", key])
     found = petabatch.in_memory.run(params.network).recorded
     order = np.hypot(*(found[f"layers/{name}/A"][400:, :, 0, 0, 0] for name in "SC")).mean(axis=0)
     np.testing.assert_allclose(order, np.sqrt(1 - 2 / couplings.clip(2)), atol=0.02)
