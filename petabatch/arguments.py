@@ -127,6 +127,7 @@ def _words(kind: Any) -> str:
         Path: "a path",
         type(None): "None",
         Callable: "a function",
+        type: "a class",
     }
     return known.get(origin) or with_article(getattr(origin, "__name__", str(origin)))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from petabatch.arguments import checked
 from petabatch.connections import Identity
 from petabatch.layers import Input, LeakyIntegrator, Rectified
 from petabatch.spec.network import Network, Run
@@ -29,6 +30,7 @@ NAME = "checked"
 _PRE = _POST = (4, 4, 6)
 
 
+@checked()
 def check_connection(
     kind: type[Connection],
     *,

@@ -11,7 +11,7 @@ import numpy as np
 from petabatch.engine.assembly import Assembly
 from petabatch.engine.driver import drive
 from petabatch.engine.engine import Engine
-from petabatch.errors import ContractError
+from petabatch.errors import ContractError, NonFiniteError, PartError, PetabatchError
 from petabatch.parallel.comm import Serial
 from petabatch.sources import Function
 from petabatch.spec.network import Network
@@ -57,7 +57,7 @@ class Contract:
         except Broken as found:
             self.broken[name] = str(found)
         except Exception as error:  # of any kind: what the type raises is what is broken
-            self.broken[name] = f"{type(error).__name__}: {error}"
+            self.broken[name] = _said(error)
         else:
             self.held.append(name)
 
@@ -101,6 +101,15 @@ MEANING = {
     "featurewise": "pre features that learn apart; or no `featurewise`",
 }
 """What is expected, by property."""
+
+
+def _said(error: Exception) -> str:
+    """Return what a type has raised, without what is true of the network of the check alone."""
+    if isinstance(error, PartError):
+        return str(error).partition(": ")[2].replace("\n    found:    ", "\n    ")
+    if isinstance(error, NonFiniteError):
+        return str(error).partition("\n    hint:")[0].replace("\n    found:    ", ": ")
+    return str(error) if isinstance(error, PetabatchError) else f"{type(error).__name__}: {error}"
 
 
 def run(network: Network, after: tuple[int, State] | None = None) -> State:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from petabatch.arguments import checked
 from petabatch.connections import Identity
 from petabatch.layers import Input
 from petabatch.spec.network import Network, Run
@@ -38,6 +39,7 @@ _PARTS = range(2, 17)
 _ROUNDED = 2e-4
 
 
+@checked()
 def check_layer(
     kind: type[Layer],
     *,

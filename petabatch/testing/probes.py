@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from petabatch.arguments import checked
 from petabatch.clock import fires
 from petabatch.connections import Conv, Identity, Transpose
 from petabatch.engine.assembly import Assembly
@@ -35,6 +36,7 @@ NAME = "checked"
 _IMAGE, _CODE = (8, 8, 2), (4, 4, 5)
 
 
+@checked()
 def check_probe(
     kind: type[Probe], *, network: Callable[..., Network] | None = None, scale: float = 1.0, **keys: Any
 ) -> Contract:

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from petabatch.arguments import checked
 from petabatch.connections import Conv, Identity, Transpose
 from petabatch.layers import LCA, Input, Linear
 from petabatch.network.build import build
@@ -32,6 +33,7 @@ _ROUNDED = 1e-5
 _IMAGE, _CODE = (8, 8, 2), (4, 4, 6)
 
 
+@checked()
 def check_rule(
     kind: type[Learning],
     *,

@@ -10,8 +10,8 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import pytest
 
-from petabatch.errors import ContractError, PetabatchError
-from petabatch.layers import LeakyIntegrator
+from petabatch.errors import ArgumentError, ContractError, PetabatchError
+from petabatch.layers import LeakyIntegrator, Linear
 from petabatch.spec.capabilities import Capabilities
 from petabatch.spec.compiled import Term
 from petabatch.spec.parts import Connection, Layer, Probe, StepContext, Wiring
@@ -442,3 +442,21 @@ def test_capabilities_that_are_declared_in_another_way_are_refused() -> None:
 
         class Odd(Good):
             capabilities = ("local",)  # type: ignore[assignment]
+
+
+def test_what_a_type_raises_is_told_without_the_network_of_the_check() -> None:
+    class Raises(Linear):
+        type: Literal["raises_at_once"] = "raises_at_once"
+
+        def update(self, ctx: Any, state: Any, drive: Any, previous: Any, activity: Any) -> None:
+            activity[...] = state["U"]
+
+    with pytest.raises(ContractError) as found:
+        check_layer(Raises)
+    assert (
+        "    runs\n        found:    the plug-in type raises_at_once fails in step 1: KeyError: 'U'\n"
+        in str(found.value)
+    )
+    assert 'activity[...] = state["U"]' in str(found.value)
+    with pytest.raises(ArgumentError, match="expected: a class"):
+        check_layer("lca")  # type: ignore[arg-type]
