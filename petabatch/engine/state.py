@@ -76,8 +76,11 @@ class State:
             self.arrays[key][...] = variable.initial
 
     def refresh(self) -> None:
-        """Bring weights seen from the post layer up to date."""
+        """Bring weights seen from the post layer, and other orders of synapses, up to date."""
         refresh(self.graph, self.arrays, ArrayKernels(np))
+        for name in self.graph.learning_synapses:
+            if f"connections/{name}/starts" in self.arrays:
+                put_in_order(self.graph, self.arrays, name)
 
     def assert_finite(self, step: int, keys: Iterable[str] | None = None) -> None:
         """Raise NonFiniteError when the arrays of `keys`, by default all that are saved, are not finite."""
@@ -152,6 +155,11 @@ def owned(arrays: Mapping[str, Array], prefix: str) -> Mapping[str, Array]:
             if key.startswith(prefix + "/") and "/" not in key[len(prefix) + 1 :]
         }
     )
+
+
+def put_in_order(graph: Graph, arrays: Mapping[str, Array], name: str) -> None:
+    """Put the synapses of a connection into the other orders in which events go through them."""
+    graph.synapses[name].put_in_order(owned(arrays, f"connections/{name}"))
 
 
 def refresh_own(

@@ -103,7 +103,21 @@ class Graph:
             found |= {
                 key for key in self.variables if key.startswith(prefix) and not key.endswith("/pending")
             }
-        return frozenset(found)
+        return frozenset(found - self.learned)
+
+    @cached_property
+    def learning_synapses(self) -> dict[str, Synapses]:
+        """Single synapses that change at spikes, by connection."""
+        return {name: synapses for name, synapses in self.synapses.items() if synapses.learn is not None}
+
+    @cached_property
+    def learned(self) -> frozenset[str]:
+        """Keys of the arrays of connections that spikes change: weights and variables of synapses."""
+        return frozenset(
+            f"connections/{name}/{variable.name}"
+            for name, synapses in self.learning_synapses.items()
+            for variable in (synapses.weights, *synapses.learned)
+        )
 
     @cached_property
     def makes_weights(self) -> tuple[str, ...]:
@@ -181,10 +195,11 @@ class Graph:
     def delayed(self) -> frozenset[str]:
         """Connections whose synapses have delays; they are advanced in steps that the post layer skips, too.
 
-        Without those to layers that are never updated or take no input.
+        Without those to layers that are never updated or take no input, and those that learn, whose events
+        are made in each step.
         """
         takes = {name for name, one in self.network.layers.items() if one.every.count and not one.static}
-        late = {name for name, one in self.synapses.items() if one.delayed}
+        late = {name for name, one in self.synapses.items() if one.delayed and one.learn is None}
         return frozenset(edge.name for post in takes for edge in self.edges[post] if edge.name in late)
 
     @cached_property

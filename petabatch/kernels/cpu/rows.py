@@ -137,12 +137,13 @@ def _text(form: Form) -> str:
         given.append(f"(at[{STEP}] - 1) * n[0]")  # `Clock.t`
     arrays = [f"floats(at[{ARRAYS + number}], at[{UNITS}])" for number in range(form.arrays)]
     begin, end = form.buffers, form.buffers + len(form.variables)
+    inputs = " ".join(f"{one}," for one in arrays[:begin])
     return f"""def call(table):
     at = longs(table, {ARRAYS + form.arrays})
     n = numbers(at[{PARAMETERS}], {form.numbers})
     row(
         Parameters({", ".join(given)}), State({", ".join(arrays[begin:end])}),
-        ({", ".join(arrays[:begin])},), Draws({", ".join(arrays[end:-1])}), {arrays[-1]},
+        ({inputs}), Draws({", ".join(arrays[end:-1])}), {arrays[-1]},
     )
 """
 
