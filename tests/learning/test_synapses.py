@@ -7,10 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from petabatch import in_memory
 from petabatch.connections import Sparse
-from petabatch.layers import Neurons, SpikeTimes
+from petabatch.equations.synapses import SynapseTexts, read_model
+from petabatch.errors import ParamsError, TableError
+from petabatch.layers import Constant, Neurons, Rectified, SpikeTimes
 from petabatch.learning import SynapticEquations
 from petabatch.network.build import build
 from petabatch.network.plan import schedule
@@ -80,7 +84,13 @@ def learning(rule: Mapping[str, Any]) -> SynapticEquations:
     return SynapticEquations(**rule)
 
 
-def expected(net: Network, rule: Mapping[str, Any], recorded: Mapping[str, Any], lane: int) -> Found:
+def expected(
+    net: Network,
+    rule: Mapping[str, Any],
+    recorded: Mapping[str, Any],
+    lane: int,
+    factors: Mapping[str, np.ndarray] = {},
+) -> Found:
     """Return what the plain loop makes of the spikes that were recorded."""
     synapses = build(net).synapses["c"]
     pre = np.repeat(np.arange(synapses.ends.pre), np.diff(synapses.starts))
@@ -93,7 +103,7 @@ def expected(net: Network, rule: Mapping[str, Any], recorded: Mapping[str, Any],
     spikes = [
         np.asarray(recorded[f"layers/{name}/A"])[:, lane].reshape(STEPS, -1) for name in ("pre", "post")
     ]
-    return simulate(rule, several, *spikes, DT, net.connections["c"].delay_steps)
+    return simulate(rule, several, *spikes, DT, net.connections["c"].delay_steps, factors)
 
 
 def assert_as_expected(net: Network, rule: Mapping[str, Any], tolerance: float) -> None:
@@ -118,3 +128,177 @@ def test_synapses_change_as_in_a_plain_loop(name: str, keys: dict[str, Any]) -> 
     assert method.stepper == "program"
     assert not method.program.interpreted
     assert_as_expected(compiled, RULES[name], 2e-5)
+
+
+@st.composite
+def rules(draw: st.DrawFn) -> dict[str, Any]:
+    """Draw statements whose values stay small, so that rounding does not grow."""
+    names = ("w", "p", "q", "z")
+    number = st.integers(-10, 10).map(lambda n: f"{n / 10}")
+    name = st.sampled_from(names)
+    term = st.one_of(
+        number,
+        st.builds("{} * {}".format, number, name),
+        st.builds("0.3 * {} * {}".format, name, name),
+        st.builds("{} * exp(-abs({}))".format, number, name),
+        st.builds("min({}, {})".format, name, number),
+        st.builds("0.2 * a * {}".format, name),
+    )
+    value = st.lists(term, min_size=1, max_size=3).map(" + ".join)
+
+    def text(targets: tuple[str, ...]) -> st.SearchStrategy[str]:
+        target = st.sampled_from(targets)
+        changes = st.builds("{} += 0.2 * clip({}, -1, 1)".format, target, value)
+        sets = st.builds("{} = 0.5 * clip({}, -2, 2)".format, target, value)
+        return st.lists(changes | sets, min_size=1, max_size=4).map("; ".join)
+
+    everywhere = "p += 0.1; q += 0.1"  # each trace changes somewhere
+    return {
+        "on_pre": f"{draw(text((*names, 'delivered')))}; {everywhere if draw(st.booleans()) else 'p *= 0.5'}",
+        "on_post": f"{draw(text(names))}; q = 0.7 * q + 0.1",
+        "traces": {"p": draw(st.sampled_from((1.0, 6.0, 40.0))), "q": 10.0},
+        "variables": ("z",),
+        "parameters": {"a": 0.4},
+        "bounds": draw(st.sampled_from((None, (-0.5, 0.7)))),
+    }
+
+
+ways = st.sampled_from(
+    ({}, {"delay_steps": 2}, {"delays": Uniform(low=0.0, high=3.0)}, {"delays": 0.9, "delay_steps": 1})
+)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(rules(), ways, st.integers(1, 99))
+def test_random_rules_change_synapses_as_a_plain_loop(
+    rule: dict[str, Any], keys: dict[str, Any], seed: int
+) -> None:
+    assert_as_expected(network(rule, seed=seed, **keys, run={"precision": "float64"}), rule, 1e-9)
+
+
+@settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(rules(), ways, st.integers(1, 99))
+def test_random_rules_compiled_change_synapses_as_a_plain_loop(
+    rule: dict[str, Any], keys: dict[str, Any], seed: int
+) -> None:
+    assert_as_expected(network(rule, seed=seed, **keys), rule, 2e-4)
+
+
+def test_variables_that_are_the_same_at_all_synapses_of_a_unit_are_kept_once_for_it() -> None:
+    texts = SynapseTexts(
+        "x += a; w -= y; z += w; k = t; c += x", "y = 1 + b * y; w += x; c -= y",
+        ("x", "y", "c"), ("z", "k", "d"),
+        ("a", "b"), drawn=frozenset({"d"}),
+    )  # fmt: skip
+    places = read_model(texts).places
+    assert places == {
+        "x": "pre", "y": "post", "c": "synapse", "z": "synapse", "k": "pre", "d": "synapse"
+    }  # fmt: skip
+    late = read_model(texts._replace(delayed=True)).places
+    assert late == {**places, "x": "synapse", "k": "synapse"}
+    net = network(PAIR)
+    shapes = {name: one.shape for name, one in build(net).variables.items()}
+    assert shapes["connections/c/x"] == shapes["connections/c/changed_pre"] == PRE
+    assert shapes["connections/c/y"] == POST
+    assert "connections/c/changed" not in shapes
+
+
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+@pytest.mark.parametrize("single", [True, False])
+def test_a_third_factor_is_read_at_events(single: bool, precision: str) -> None:
+    rule = {
+        "on_pre": "x += 1; w += 0.02 * r * y", "on_post": "y += 1; w += 0.03 * (r - 0.1) * x",
+        "traces": {"x": 8.0, "y": 5.0}, "factors": {"r": "reward"},
+    }  # fmt: skip
+    shape = (1, 1, 1) if single else POST
+    reward = Neurons(
+        shape=shape, equations="dr/dt = -r / 10 + 0.3 * sin(t)", start={"r": Uniform(low=0.5, high=1.0)}
+    )
+    net = network(rule, run={"precision": precision})
+    net = net.model_copy(
+        update={
+            "layers": {**net.layers, "reward": reward},
+            "output": Output(
+                layers={**net.output.layers, "reward": LayerOutput(every=1)},
+                connections=net.output.connections,
+            ),
+        }
+    )
+    recorded = in_memory.run(net).recorded
+    for lane in range(2):
+        activity = np.asarray(recorded["layers/reward/A"])[:, lane].reshape(STEPS, -1)
+        found = expected(net, rule, recorded, lane, {"r": activity})
+        np.testing.assert_allclose(
+            np.asarray(recorded["connections/c/weights"])[1:, lane], found.weights,
+            atol=1e-12 if precision == "float64" else 1e-5,
+        )  # fmt: skip
+
+
+def test_variables_start_with_numbers_or_a_value_of_each_synapse() -> None:
+    rule = {
+        **ELIGIBLE, "start": {"n": Uniform(low=1.0, high=2.0), "last": 3.0, "c": Uniform(per_slice=True)}
+    }  # fmt: skip
+    found = in_memory.run(network(rule)).recorded
+    n, last, c = (np.asarray(found[f"connections/c/{name}"])[0] for name in ("n", "last", "c"))
+    assert len(np.unique(n[0])) > 20
+    np.testing.assert_array_equal(n[0], n[1])
+    assert (last == 3).all()
+    assert not np.array_equal(c[0], c[1])
+
+
+def refused(rule: Mapping[str, Any]) -> str:
+    with pytest.raises(TableError) as raised:
+        learning(rule)
+    return str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("rule", "said"),
+    [
+        ({"on_pre": "x += 1;\n w -= a * y", "traces": {"x": 1.0}},
+         ["on_pre: line 2, column 7: this name is not defined", "a"]),
+        ({"on_post": "w += 1 1"}, ["on_post: line 1, column 6", "this is not an expression"]),
+        ({"on_post": "delivered = w"}, ["on_post: line 1, column 1", "there is no variable of this name"]),
+        ({"on_post": "w += delivered"},
+         ["on_post: line 1, column 6", "an event of a post unit delivers nothing"]),
+        ({"on_pre": "W += 1"}, ["there is no variable of this name", "did you mean w?"]),
+        ({"on_pre": "w += 1", "traces": {"x": 2.0}}, ["traces", "this trace never changes"]),
+        ({"on_pre": "w += 1", "variables": ("w",)}, ["variables", "this name has a meaning of its own"]),
+        ({"on_pre": "w += x", "variables": ("x",), "parameters": {"x": 1.0}}, ["this name is given twice"]),
+        ({}, ["nothing changes"]),
+        ({"on_pre": "w += 1", "start": {"x": 2.0}}, ["start", "there is no variable of this name"]),
+        ({"on_pre": "w += 1", "bounds": (1.0, 0.0)}, ["bounds", "no weight is between these"]),
+        ({"on_pre": "w += 1", "parameters": {f"p{n}": 1.0 for n in range(40)}},
+         ["these are too many", "41 numbers"]),
+    ],
+)  # fmt: skip
+def test_errors_of_texts_point_to_line_and_column(rule: dict[str, Any], said: list[str]) -> None:
+    message = refused(rule)
+    for text in said:
+        assert text in message
+
+
+def test_what_cannot_learn_at_spikes_is_refused_with_the_reason() -> None:
+    def problem(net: Network, **keys: Any) -> str:
+        with pytest.raises(ParamsError) as raised:
+            build(net.model_copy(update=keys))
+        return str(raised.value)
+
+    net = network(PAIR)
+    own = net.connections["c"]
+    for mode in ("shared", "extra_shared"):
+        one = own.model_copy(update={"mode": mode, "pre": "post"})
+        assert "belong to two units" in problem(net, connections={"c": one})
+    layers = {**net.layers, "pre": Rectified(shape=PRE, threshold=0.1)}
+    assert "connections.c.pre: synapses learn at spikes, and this layer does not spike" in problem(
+        net, layers=layers, output=Output()
+    )
+    run = net.run.model_copy(update={"device": "gpu"})
+    assert "run.device" in problem(net, run=run)
+    third = learning({**PAIR, "factors": {"r": "reward"}, "on_pre": "x += r; w -= 0.03 * y"})
+    joined = {"c": own.model_copy(update={"learn": third})}
+    assert "connections.c.learn.factors.r" in problem(net, connections=joined)
+    layers = {**net.layers, "reward": Constant(shape=(2, 1, 1), value=1.0)}
+    assert "which unit of this layer" in problem(net, connections=joined, layers=layers)
+    output = net.output.model_copy(update={"connections": {"c": ConnectionOutput(variables=("z",))}})
+    assert "expected: weights, x, y" in problem(net, output=output)

@@ -102,7 +102,7 @@ def _compiled(function: Callable[..., None], form: Form, precision: str, checked
     exec(compile(text, file, "exec"), names)
     call: Any = names["call"]
     values = _constants(function)
-    version = crc32(f"{text} {precision} {checked} {values} {_sources(Path(file))}".encode())
+    version = crc32(f"{text} {form} {precision} {checked} {values} {_sources(Path(file))}".encode())
     call.__qualname__ = function.__qualname__
     dispatcher = numba.njit(**options)(call)
     written = Path(file).is_file() or hasattr(function, "generated")
