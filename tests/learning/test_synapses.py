@@ -168,7 +168,7 @@ ways = st.sampled_from(
 )
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(rules(), ways, st.integers(1, 99))
 def test_random_rules_change_synapses_as_a_plain_loop(
     rule: dict[str, Any], keys: dict[str, Any], seed: int
@@ -176,7 +176,7 @@ def test_random_rules_change_synapses_as_a_plain_loop(
     assert_as_expected(network(rule, seed=seed, **keys, run={"precision": "float64"}), rule, 1e-9)
 
 
-@settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(rules(), ways, st.integers(1, 99))
 def test_random_rules_compiled_change_synapses_as_a_plain_loop(
     rule: dict[str, Any], keys: dict[str, Any], seed: int

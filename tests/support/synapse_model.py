@@ -7,6 +7,7 @@ the language of rules is a subset of Python's.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -73,11 +74,11 @@ def simulate(
         for name, activity in factors.items():
             given[name] = activity[step, one.post if activity.shape[1] > 1 else 0]
         values = {**own, "delivered": own["w"]}
-        for line in (text or "").replace("\n", ";").split(";"):
-            if line.strip():
-                exec(line.strip(), given, values)
+        lines = [line.strip() for line in (text or "").replace("\n", ";").split(";")]
+        for line in filter(None, lines):
+            exec(line, given, values)
         own |= {name: values[name] for name in own}
-        if bounds is not None:
+        if bounds is not None and any(re.match(r"w\s*[-+*/]?=", line) for line in lines):
             own["w"] = min(max(own["w"], bounds[0]), bounds[1])
         return float(values["delivered"])
 
