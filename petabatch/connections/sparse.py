@@ -256,14 +256,12 @@ class Sparse(Connection):
                     found=f'mode = "{self.mode}"',
                     expected=f'mode = "{for_each_slice(self.mode)}"',
                 )
-        if self.learn is not None and self.mode != "non_shared":
-            shared = over_positions(self.mode)
-            text = "synapses that learn at spikes belong to two units" if shared else ""
+        if self.learn is not None and over_positions(self.mode):
             report(
                 "mode",
-                text or "synapses that learn at spikes have a weight in each slice",
+                "synapses that learn at spikes are between two units, and not the same at several positions",
                 found=f'mode = "{self.mode}"',
-                expected='mode = "non_shared"',
+                expected=f'mode = "{self.mode.replace("shared", "non_shared")}"',
             )
         if self.init is not None and self.init.of_patches:
             report(

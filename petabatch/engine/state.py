@@ -76,11 +76,14 @@ class State:
             self.arrays[key][...] = variable.initial
 
     def refresh(self) -> None:
-        """Bring weights seen from the post layer, and other orders of synapses, up to date."""
+        """Bring weights seen from the post layer up to date."""
         refresh(self.graph, self.arrays, ArrayKernels(np))
-        for name in self.graph.learning_synapses:
+
+    def put_in_order(self) -> None:
+        """Put synapses that learn into the other orders in which events go through them."""
+        for name, synapses in self.graph.learning_synapses.items():
             if f"connections/{name}/starts" in self.arrays:
-                put_in_order(self.graph, self.arrays, name)
+                synapses.put_in_order(self.owned(f"connections/{name}"))
 
     def assert_finite(self, step: int, keys: Iterable[str] | None = None) -> None:
         """Raise NonFiniteError when the arrays of `keys`, by default all that are saved, are not finite."""
@@ -133,6 +136,7 @@ class State:
             if key not in restarts:
                 self.arrays[key] = arrays[key]
         self.refresh()
+        self.put_in_order()
 
 
 def check_whole(variables: Mapping[str, Variable], arrays: Mapping[str, np.ndarray]) -> None:
@@ -155,11 +159,6 @@ def owned(arrays: Mapping[str, Array], prefix: str) -> Mapping[str, Array]:
             if key.startswith(prefix + "/") and "/" not in key[len(prefix) + 1 :]
         }
     )
-
-
-def put_in_order(graph: Graph, arrays: Mapping[str, Array], name: str) -> None:
-    """Put the synapses of a connection into the other orders in which events go through them."""
-    graph.synapses[name].put_in_order(owned(arrays, f"connections/{name}"))
 
 
 def refresh_own(

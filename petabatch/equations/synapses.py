@@ -21,10 +21,12 @@ Place = Literal["pre", "post", "synapse"]
 SIDES: tuple[Side, ...] = get_args(Side)
 WEIGHT, DELIVERED = "w", "delivered"
 """The weight, and what an event of the pre unit delivers, in texts."""
+HELD, CHANGE = "held__", "change"
+"""The weight of all slices, and by how much that of a slice has changed since the last update."""
 LOW, HIGH = "low__", "high__"
 """The bounds of the weight, among the numbers."""
 RESERVED = {
-    WEIGHT, DELIVERED, "weights", "starts", "targets", "delays", "pending", "sources", "incoming",
+    WEIGHT, DELIVERED, CHANGE, "weights", "starts", "targets", "delays", "pending", "sources", "incoming",
     "post_starts", "by_delay", "changed", "changed_pre", "changed_post",
 }  # fmt: skip
 """Names of the arrays of a connection, which no variable can have."""
@@ -56,6 +58,8 @@ class SynapseTexts(NamedTuple):
     """The weight has bounds."""
     delayed: bool = False
     """Synapses have delays of their own."""
+    held: bool = False
+    """The weights are those of all slices, which stand still between updates."""
 
 
 @dataclass(frozen=True)
@@ -235,15 +239,21 @@ def _event(
             passed = Apply("*", (Name(since(places[name])), Name(rate(name))))
             decay = Apply("exp", (Apply("negative", (passed,)),))
             lines.put(name, Apply("*", (Name(name), decay)))
+    held = of_synapses and texts.held
+    if held:
+        lines.put(WEIGHT, Apply("+", (Name(HELD), Name(CHANGE))))
     if of_synapses and side == "pre":
-        lines.put(DELIVERED, Name(WEIGHT))
+        lines.put(DELIVERED, Name(HELD if held else WEIGHT))
     for variable, value in some:
         if of_synapses or variable in seen:
-            lines.put(variable, value)
+            lines.put(variable, renamed(value, {WEIGHT: HELD} if held and variable == DELIVERED else {}))
     changed = [one.variable for one in some if one.variable != DELIVERED]
     if of_synapses and texts.bounded and WEIGHT in changed:
         lines.put(WEIGHT, Apply("clip", (Name(WEIGHT), Name(LOW), Name(HIGH))))
     mine = [name for name in dict.fromkeys(changed) if places.get(name, "synapse") == at]
+    if held and WEIGHT in mine:
+        lines.put(CHANGE, Apply("-", (Name(WEIGHT), Name(HELD))))
+        mine[mine.index(WEIGHT)] = CHANGE
     stamped = any(name in texts.traces for name in mine)
     if stamped:  # they share one step of their last change
         mine += [name for name in texts.traces if places[name] == at and name not in mine]

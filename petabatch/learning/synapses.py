@@ -55,7 +55,7 @@ class SynapticEquations(SynapticRule):
     def _statements_can_be_read(self, info: ValidationInfo) -> SynapticEquations:
         errors = []
         try:
-            self.plasticity.model(delayed=False)
+            self.plasticity.model(delayed=False, held=False)
         except WrongTexts as wrong:
             errors += wrong.errors
         known = (*self.traces, *self.variables)

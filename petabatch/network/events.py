@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from petabatch.equations.synapses import SIDES
+from petabatch.equations.synapses import CHANGE, SIDES
 from petabatch.kernels.operations.fields import Source
 from petabatch.network.arrivals import active_units
 from petabatch.network.graph import Graph
@@ -22,7 +22,8 @@ def synaptic_events(graph: Graph) -> Iterator[SynapticEvents]:
         connection, owner = graph.network.connections[name], graph.weighted[name]
         rule, key = owner.plasticity, f"connections/{name}"
         assert rule is not None
-        model = rule.model(synapses.delayed)
+        held = synapses.per == "network"
+        model = rule.model(synapses.delayed, held)
         factors = {
             word: (f"layers/{layer}/A", layers[layer].shape == (1, 1, 1))
             for word, layer in rule.factors.items()
@@ -33,7 +34,7 @@ def synaptic_events(graph: Graph) -> Iterator[SynapticEvents]:
             pre = side == "pre"
             layer = connection.pre if pre else connection.post
             yield SynapticEvents(
-                f"{key}/{'pending' if pre else 'weights'}",
+                f"{key}/{'pending' if pre else CHANGE if held else 'weights'}",
                 Source(f"layers/{layer}/A", connection.delay_steps if pre else 0),
                 name, side, active_units(layer), rule, model, factors, graph.network.run.dt,
                 longest=synapses.longest if pre and synapses.delayed else 0, delayed=synapses.delayed,

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from petabatch.equations.synapses import CHANGE
 from petabatch.frozen import changed
 from petabatch.geometry import Patches
 from petabatch.network.numbers import with_values
@@ -249,7 +250,8 @@ class Graph:
     def summed(self) -> dict[str, tuple[str, ...]]:
         """What the updates of each plastic connection need of the slices, by the names of its arrays.
 
-        The product of pre and post, the counts of the rule, how often features were active, and other sums.
+        The product of pre and post, the counts of the rule, how often features were active, and other sums;
+        of single synapses the change since the last update.
         """
         found = {}
         for name, owner in self.plastic.items():
@@ -259,7 +261,9 @@ class Graph:
             further = tuple(one.name for one in owner.learn.sums(owner.weights(link)))
             every = ("product", "counts", ACTIVE, *further)
             found[name] = tuple(one for one in every if f"connections/{name}/{one}" in self.variables)
-        return found
+        return found | {
+            name: (CHANGE,) for name, one in self.learning_synapses.items() if one.per == "network"
+        }
 
     def patches_of(self, weights: str | None) -> str:
         """Return the key of weights as the post layer sees them: patches that are derived, or themselves."""

@@ -181,10 +181,10 @@ def _of_synapses(graph: Graph, name: str, period: int | None, kinds: Sequence[st
     if period is None:
         return
     synapses, network = graph.synapses[name], graph.network
-    batched = not over_slices(synapses.mode)
     ends = (0, network.run.length)
     recorded = [one for one in (synapses.weights, *synapses.learned) if one.name in kinds]
     for array in (*recorded, *synapses.structure):
+        batched = not over_slices(synapses.mode) or array in synapses.learned
         stream = Stream(
             f"connections/{name}/{array.name}",
             (network.batch, *array.shape) if batched else array.shape,

@@ -8,6 +8,7 @@ from petabatch.errors import Problem
 from petabatch.network.checks import unknown
 from petabatch.spec.network import Network
 from petabatch.spec.plasticity import Plasticity
+from petabatch.weight_mode import for_each_slice, over_slices
 
 
 def check_synaptic_rules(network: Network, problems: list[Problem]) -> None:
@@ -15,13 +16,17 @@ def check_synaptic_rules(network: Network, problems: list[Problem]) -> None:
     learning = False
     for name, connection in network.connections.items():
         owner = connection.owner
-        rule = None if owner is None else owner.plasticity
         ends = connection.pre, connection.post
-        if rule is None or any(end not in network.layers for end in ends):
+        if owner is None or any(end not in network.layers for end in ends):
+            continue
+        rule = owner.plasticity
+        if rule is None:
             continue
         learning = True
         problems += _ends(network, f"connections.{name}", rule, *ends)
         problems += _factors(network, f"connections.{name}.learn.factors", rule, connection.post)
+        if over_slices(owner.mode):
+            problems += _of_all_slices(network, f"connections.{name}", owner.mode)
     if learning:
         problems += _run(network)
 
@@ -61,6 +66,17 @@ def _factors(network: Network, key: str, rule: Plasticity, post: str) -> Iterato
                 found=f"{name} {list(shape)}",
                 expected=f"a layer of one unit, or of the shape of {post}, {list(own)}",
             )
+
+
+def _of_all_slices(network: Network, key: str, mode: str) -> Iterator[Problem]:
+    """Yield why changes of all slices cannot be added up."""
+    own = f'mode = "{for_each_slice(mode)}", in which each slice learns alone'
+    if network.run.pool:
+        text = "with `run.pool`, weights are frozen or of each slice: slices are computed at different times"
+        yield Problem(f"{key}.mode", text, f'mode = "{mode}"', own)
+    if network.run.reduce == "overlapped":
+        text = "changes of synapses are added up at the end of the step"
+        yield Problem("run.reduce", text, '"overlapped"', '"exact"')
 
 
 def _run(network: Network) -> Iterator[Problem]:

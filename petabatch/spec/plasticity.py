@@ -9,10 +9,21 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, ClassVar
 
 from petabatch.equations.source import event_source, row_function
-from petabatch.equations.synapses import HIGH, LOW, Event, Place, SynapseModel, SynapseTexts, rate, read_model
+from petabatch.equations.synapses import (
+    CHANGE,
+    HIGH,
+    LOW,
+    Event,
+    Place,
+    SynapseModel,
+    SynapseTexts,
+    rate,
+    read_model,
+)
 from petabatch.kernels.rows import Form
 from petabatch.spec.model import Part
 from petabatch.spec.rows import RowFunction
+from petabatch.spec.schedule import DISPLAY, Schedule
 from petabatch.spec.weights import Initial
 from petabatch.variable import LAYER_DIMS, Variable
 
@@ -44,17 +55,20 @@ class Plasticity:
     bounds: tuple[float, float] | None = None
     start: Mapping[str, float | Initial] = field(default_factory=dict)
 
-    def texts(self, delayed: bool) -> SynapseTexts:
-        """Return the texts, of synapses with delays of their own or without."""
+    def texts(self, delayed: bool, held: bool) -> SynapseTexts:
+        """Return the texts, of synapses with delays of their own or without.
+
+        `held` says that weights are those of all slices, which stand still between updates.
+        """
         drawn = frozenset(name for name, one in self.start.items() if not isinstance(one, float))
         return SynapseTexts(
             self.on_pre, self.on_post, tuple(self.traces), tuple(self.variables), tuple(self.parameters),
-            tuple(self.factors), drawn, self.bounds is not None, delayed,
+            tuple(self.factors), drawn, self.bounds is not None, delayed, held,
         )  # fmt: skip
 
-    def model(self, delayed: bool) -> SynapseModel:
+    def model(self, delayed: bool, held: bool) -> SynapseModel:
         """Return the model of the texts; raises WrongTexts."""
-        return read_model(self.texts(delayed))
+        return read_model(self.texts(delayed, held))
 
     def numbers(self, dt: float) -> dict[str, float]:
         """Return the numbers that events read, by name, dt first."""
@@ -67,15 +81,19 @@ class Plasticity:
         """Return the row function of an event."""
         return RowFunction(*_row(event, model), (), (), lambda dt: tuple(self.numbers(dt).values())[1:])
 
-    def arrays(self, ends: Ends, count: int, delayed: bool) -> tuple[Variable, ...]:
+    def arrays(self, ends: Ends, count: int, delayed: bool, held: bool) -> tuple[Variable, ...]:
         """Declare the variables of `count` synapses and of the units that they join."""
-        model = self.model(delayed)
+        model = self.model(delayed, held)
         shapes: Mapping[Place, tuple[int, ...]] = {
             "synapse": (count,),
             "pre": ends.pre_shape,
             "post": ends.shape,
         }
         found = []
+        if held:
+            text = "by how much the weights have changed in a slice since the last update"
+            # One scale for all in the exact sum.
+            found.append(Variable(CHANGE, (1, 1, 1, count), ("", "", "", "synapse"), text))
         for name, place in model.places.items():
             text = f"{'trace' if name in self.traces else 'variable'} of {_OF[place]}, at its last change"
             start = self.start.get(name, 0.0)
@@ -108,6 +126,9 @@ class SynapticRule(Part):
 
     kind: ClassVar[str] = "learning rule of synapses"
     type: str
+    every: Schedule = DISPLAY
+    """Update schedule of mode `extra_non_shared`: at the end of these steps the changes in all slices are
+    added to the weights. In mode `non_shared` a slice has the changes at once, and this has no meaning."""
 
     @property
     @abstractmethod

@@ -164,7 +164,8 @@ class Synapses:
         """The variables of the rule, beside the weights."""
         if self.learn is None:
             return ()
-        return self.learn.plasticity.arrays(self.ends, self.count, self.delayed)
+        held = self.per == "network"
+        return self.learn.plasticity.arrays(self.ends, self.count, self.delayed, held)
 
     def variables(self) -> tuple[Variable, ...]:
         """Declare the arrays of a connection."""

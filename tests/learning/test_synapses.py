@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -20,9 +21,9 @@ from petabatch.network.build import build
 from petabatch.network.plan import schedule
 from petabatch.spec.network import ConnectionOutput, LayerOutput, Network, Output, Run
 from petabatch.weights import Uniform
-from support.synapse_model import Found, Synapse, simulate
+from support.synapse_model import Found, Slice, Synapse, simulate
 
-DT, STEPS = 0.5, 60
+DT, STEPS, EVERY = 0.5, 60, 12
 PRE, POST = (2, 3, 2), (3, 1, 4)
 PAIR: Mapping[str, Any] = {
     "on_pre": "x += 1; w -= 0.03 * y", "on_post": "y += 1; w += a * x", "traces": {"x": 8.0, "y": 5.0},
@@ -64,7 +65,8 @@ def network(
         start={"v": Uniform(per_slice=True)},
     )  # fmt: skip
     keys = {"probability": 0.5, "init": Uniform(low=0.2, high=0.8), **keys}
-    joined = Sparse(pre="pre", post="post", target="s", mode="non_shared", learn=learning(rule), **keys)
+    keys.setdefault("mode", "non_shared")
+    joined = Sparse(pre="pre", post="post", target="s", learn=learning(rule), **keys)
     names = joined.learned
     return Network(
         run=Run(steps=steps, seed=seed, **run),
@@ -81,43 +83,53 @@ def network(
 
 
 def learning(rule: Mapping[str, Any]) -> SynapticEquations:
-    return SynapticEquations(**rule)
+    return SynapticEquations(**rule, every=EVERY)
 
 
 def expected(
     net: Network,
     rule: Mapping[str, Any],
     recorded: Mapping[str, Any],
-    lane: int,
-    factors: Mapping[str, np.ndarray] = {},
-) -> Found:
-    """Return what the plain loop makes of the spikes that were recorded."""
-    synapses = build(net).synapses["c"]
+    factors: Mapping[str, np.ndarray] = MappingProxyType({}),
+) -> list[Found]:
+    """Return what the plain loop makes of the spikes that were recorded, in each slice."""
+    synapses, connection, several = build(net).synapses["c"], net.connections["c"], []
     pre = np.repeat(np.arange(synapses.ends.pre), np.diff(synapses.starts))
     delays = synapses.first.delays
-    weights = np.asarray(recorded["connections/c/weights"])[0, lane]
-    several = [
-        Synapse(int(i), int(j), float(w), 0 if delays is None else int(delays[k]))
-        for k, (i, j, w) in enumerate(zip(pre, synapses.targets, weights, strict=True))
-    ]
-    spikes = [
-        np.asarray(recorded[f"layers/{name}/A"])[:, lane].reshape(STEPS, -1) for name in ("pre", "post")
-    ]
-    return simulate(rule, several, *spikes, DT, net.connections["c"].delay_steps, factors)
+    held = connection.owner is not None and connection.owner.mode == "extra_non_shared"
+    for lane in range(net.batch):
+        first = np.asarray(recorded["connections/c/weights"])[0]
+        weights = first if held else first[lane]
+        mine = [
+            Synapse(int(i), int(j), float(w), 0 if delays is None else int(delays[k]))
+            for k, (i, j, w) in enumerate(zip(pre, synapses.targets, weights, strict=True))
+        ]
+        spikes = [
+            np.asarray(recorded[f"layers/{name}/A"])[:, lane].reshape(STEPS, -1) for name in ("pre", "post")
+        ]
+        seen = {name: activity[:, lane].reshape(STEPS, -1) for name, activity in factors.items()}
+        several.append(Slice(rule, mine, *spikes, DT, connection.delay_steps, seen))
+    return simulate(several, EVERY if held else None)
 
 
 def assert_as_expected(net: Network, rule: Mapping[str, Any], tolerance: float) -> None:
     recorded = in_memory.run(net).recorded
     weights = np.asarray(recorded["connections/c/weights"])
     arrived = np.asarray(recorded["layers/post/s"])
-    for lane in range(net.batch):
-        found = expected(net, rule, recorded, lane)
-        np.testing.assert_allclose(weights[1:, lane], found.weights, rtol=tolerance, atol=tolerance)
-        s = np.concatenate([np.zeros((1, found.arrives.shape[1])), np.cumsum(found.arrives, axis=0)[:-1]])
+    for lane, found in enumerate(expected(net, rule, recorded)):
+        mine = weights[1:] if weights.ndim == 2 else weights[1:, lane]
+        np.testing.assert_allclose(mine, found.weights, rtol=tolerance, atol=tolerance)
+        sums = np.cumsum(found.arrives, axis=0)
+        s = np.concatenate([np.zeros((1, sums.shape[1])), sums[:-1]])
         np.testing.assert_allclose(arrived[:, lane].reshape(STEPS, -1), s, rtol=tolerance, atol=tolerance)
 
 
-@pytest.mark.parametrize("keys", [{}, {"delays": Uniform(low=0.0, high=4.0), "delay_steps": 1}])
+KEYS: list[dict[str, Any]] = [
+    {}, {"delays": Uniform(low=0.0, high=4.0), "delay_steps": 1}, {"mode": "extra_non_shared"}
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("keys", KEYS)
 @pytest.mark.parametrize("name", RULES)
 def test_synapses_change_as_in_a_plain_loop(name: str, keys: dict[str, Any]) -> None:
     exact = network(RULES[name], **keys, run={"precision": "float64"})
@@ -163,9 +175,12 @@ def rules(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
-ways = st.sampled_from(
-    ({}, {"delay_steps": 2}, {"delays": Uniform(low=0.0, high=3.0)}, {"delays": 0.9, "delay_steps": 1})
-)
+LATE = {"delays": Uniform(low=0.0, high=3.0)}
+TOGETHER = {"mode": "extra_non_shared"}
+WAYS: list[dict[str, Any]] = [
+    {}, {"delay_steps": 2}, LATE, {"delays": 0.9, "delay_steps": 1}, TOGETHER, TOGETHER | LATE
+]  # fmt: skip
+ways = st.sampled_from(WAYS)
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -225,13 +240,11 @@ def test_a_third_factor_is_read_at_events(single: bool, precision: str) -> None:
         }
     )
     recorded = in_memory.run(net).recorded
-    for lane in range(2):
-        activity = np.asarray(recorded["layers/reward/A"])[:, lane].reshape(STEPS, -1)
-        found = expected(net, rule, recorded, lane, {"r": activity})
-        np.testing.assert_allclose(
-            np.asarray(recorded["connections/c/weights"])[1:, lane], found.weights,
-            atol=1e-12 if precision == "float64" else 1e-5,
-        )  # fmt: skip
+    activity = {"r": np.asarray(recorded["layers/reward/A"])}
+    for lane, found in enumerate(expected(net, rule, recorded, activity)):
+        weights = np.asarray(recorded["connections/c/weights"])[1:, lane]
+        tolerance = 1e-12 if precision == "float64" else 1e-5
+        np.testing.assert_allclose(weights, found.weights, atol=tolerance)
 
 
 def test_variables_start_with_numbers_or_a_value_of_each_synapse() -> None:
@@ -288,7 +301,7 @@ def test_what_cannot_learn_at_spikes_is_refused_with_the_reason() -> None:
     own = net.connections["c"]
     for mode in ("shared", "extra_shared"):
         one = own.model_copy(update={"mode": mode, "pre": "post"})
-        assert "belong to two units" in problem(net, connections={"c": one})
+        assert "are between two units" in problem(net, connections={"c": one})
     layers = {**net.layers, "pre": Rectified(shape=PRE, threshold=0.1)}
     assert "connections.c.pre: synapses learn at spikes, and this layer does not spike" in problem(
         net, layers=layers, output=Output()

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from petabatch.clock import Clock
-from petabatch.equations.synapses import WEIGHT, Event, Place, Side, SynapseModel, since
+from petabatch.equations.synapses import HELD, WEIGHT, Event, Place, Side, SynapseModel, since
 from petabatch.kernels.operations.base import OfSource, View
 from petabatch.kernels.operations.fields import Source
 from petabatch.kernels.operations.plasticity import (
@@ -96,7 +96,7 @@ class SynapticEvents(OfSource):
         if name in self.factors:
             key, single = self.factors[name]
             return Source(key, buffer=ONE if single else kinds["post"][0])
-        own = "weights" if name == WEIGHT else name
+        own = "weights" if name in (WEIGHT, HELD) else name
         return Source(f"{self.place}/{own}", buffer=kinds[self.model.places.get(name, "synapse")][0])
 
     @property
