@@ -217,14 +217,19 @@ def check_observers(network: Network, problems: list[Problem]) -> None:
         key, one = f"output.connections.{name}.variables", weighted.get(name)
         if one is None:
             continue
-        owner = one.as_patches
-        known = ["weights", "usage"] if owner is not None else ["weights", *one.learned]
+        owner, found = one.as_patches, f"{name}, of type {network.connections[name].type}"
+        known = ["weights", *one.learned, "usage"]
         problems += [
             unknown(key, "variable", variable, known)
             for variable in wanted.variables
             if variable not in known
         ]
-        if owner is not None and "usage" in wanted.variables and owner.learn is None:
+        if "usage" not in wanted.variables:
+            continue
+        if owner is None:
+            expected = str(known[:-1]).replace("'", '"')
+            problems.append(Problem(key, "only patches have a `usage`", found, expected))
+        elif owner.learn is None:
             problems.append(Problem(key, "these weights do not learn", "usage", "a connection with `learn`"))
 
 

@@ -314,4 +314,4 @@ def test_what_cannot_learn_at_spikes_is_refused_with_the_reason() -> None:
     layers = {**net.layers, "reward": Constant(shape=(2, 1, 1), value=1.0)}
     assert "which unit of this layer" in problem(net, connections=joined, layers=layers)
     output = net.output.model_copy(update={"connections": {"c": ConnectionOutput(variables=("z",))}})
-    assert "expected: weights, x, y" in problem(net, output=output)
+    assert "expected: weights, x, y, usage" in problem(net, output=output)
