@@ -12,10 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from petabatch import in_memory
-from petabatch.connections import Sparse
+from petabatch.connections import Identity, Sparse
 from petabatch.equations.synapses import SynapseTexts, read_model
 from petabatch.errors import ParamsError, TableError
-from petabatch.layers import Constant, Neurons, Rectified, SpikeTimes
+from petabatch.layers import Constant, Linear, Neurons, Rectified, SpikeTimes
 from petabatch.learning import SynapticEquations
 from petabatch.network.build import build
 from petabatch.network.plan import schedule
@@ -245,6 +245,33 @@ def test_a_third_factor_is_read_at_events(single: bool, precision: str) -> None:
         weights = np.asarray(recorded["connections/c/weights"])[1:, lane]
         tolerance = 1e-12 if precision == "float64" else 1e-5
         np.testing.assert_allclose(weights, found.weights, atol=tolerance)
+
+
+def test_a_factor_that_nothing_else_reads_is_made_in_each_step() -> None:
+    rule = {"on_pre": "x += 1", "on_post": "w += 0.03 * r * x", "traces": {"x": 8.0}}
+    by_layer = network({**rule, "factors": {"r": "seen"}})
+    layers = {"given": Constant(shape=(1, 1, 1), value=0.7), "seen": Linear(shape=(1, 1, 1))}
+    connections = {"see": Identity(pre="given", post="seen")}
+    by_layer = by_layer.model_copy(
+        update={
+            "layers": {**by_layer.layers, **layers},
+            "connections": {**by_layer.connections, **connections},
+            "output": Output(connections={"c": ConnectionOutput(every=STEPS)}),
+        }
+    )
+    by_number = network({**rule, "parameters": {"r": 0.7}})
+    found, expected = (
+        np.asarray(in_memory.run(net).recorded["connections/c/weights"])[-1] for net in (by_layer, by_number)
+    )
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+def test_kernels_in_the_cache_are_told_apart_by_the_order_of_numbers() -> None:
+    found = []
+    for parameters in ({"a": 0.1, "b": 0.2}, {"b": 0.2, "a": 0.1}):
+        net = network({"on_pre": "w += a", "parameters": parameters})
+        found.append(np.asarray(in_memory.run(net).recorded["connections/c/weights"]))
+    np.testing.assert_array_equal(*found)
 
 
 def test_variables_start_with_numbers_or_a_value_of_each_synapse() -> None:

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
 
 import petabatch
 from petabatch import Simulator, in_memory
-from petabatch.connections import Sparse
+from petabatch.connections import Conv, Sparse
 from petabatch.engine.driver import drive
 from petabatch.engine.engine import Engine
-from petabatch.layers import Neurons, SpikeTimes
+from petabatch.layers import LeakyIntegrator, Neurons, SpikeTimes
 from petabatch.learning import Stdp, SynapticEquations
 from petabatch.network.build import build
 from petabatch.network.plan import schedule
 from petabatch.parallel.comm import Comm, Serial
+from petabatch.spec.compiled import CompiledRule, NotSuitable
 from petabatch.spec.network import ConnectionOutput, LayerOutput, Network, Output, Run
 from petabatch.spec.sweep import Sweep
 from petabatch.weights import Gaussian, Uniform
@@ -94,6 +95,39 @@ def test_what_is_recorded_changes_no_weight() -> None:
     seldom = network().model_copy(update={"output": Output(connections={"nn": ConnectionOutput(every=20)})})
     found = recorded(seldom)["connections/nn/weights"]
     np.testing.assert_array_equal(found[-1], whole["connections/nn/weights"][-1])
+
+
+class Interpreted(LeakyIntegrator):
+    """A layer that programs leave to the interpreter."""
+
+    type: Literal["test_plasticity_interpreted"] = "test_plasticity_interpreted"  # type: ignore[assignment]
+
+    def compiled_rule(self) -> CompiledRule:
+        """Raise NotSuitable."""
+        raise NotSuitable("it is a plug-in")
+
+
+@pytest.mark.parametrize("kind", [LeakyIntegrator, Interpreted])
+@pytest.mark.parametrize("keys", KINDS)
+def test_several_slices_in_one_call_and_interpreted_layers_change_no_bit(
+    kind: type[LeakyIntegrator], keys: dict[str, Any]
+) -> None:
+    net = network(**keys)
+    dense = Conv(pre="n", post="beside", patch=(1, 1), init=Gaussian(std=0.1))
+    wide = net.model_copy(
+        update={
+            "layers": {**net.layers, "beside": kind(shape=(1, 1, 8), tau=2.0)},
+            "connections": {**net.connections, "dense": dense},
+            "output": net.output.model_copy(
+                update={"layers": {**net.output.layers, "beside": LayerOutput(every=1)}}
+            ),
+        }
+    )
+    assert schedule(build(wide)).method.together > 1
+    found, alone = recorded(wide), recorded(net)
+    assert np.abs(found["layers/beside/A"]).max() > 0
+    for key, values in alone.items():
+        np.testing.assert_array_equal(found[key], values, err_msg=key)
 
 
 @pytest.mark.parametrize("ranks", [2, 3])
