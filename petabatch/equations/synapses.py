@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, Literal, NamedTuple, get_args
@@ -84,11 +84,6 @@ class Event:
         read = {name for line in self.lines for name in names_in(line.value)}
         return frozenset({*read, *self.state.values(), *([self.delivered] if self.delivered else ())})
 
-    def arrays(self, numbers: Collection[str]) -> tuple[str, ...]:
-        """Return the names of the arrays that it is called with, those that change first."""
-        made = {*self.state, *numbers, "t", *(line.name for line in self.lines)}
-        return (*self.state, *sorted(self.names - made))
-
     def apply(self, values: Mapping[str, Any], real: Any) -> tuple[dict[str, Any], Any]:
         """Return the new values of variables by name, and what is delivered; `real` is the type of arrays."""
         found = dict(values)
@@ -116,9 +111,10 @@ class SynapseModel:
         """Return the identity of the object: equal texts share one."""
         return id(self)
 
-    def at(self, place: Place) -> list[str]:
-        """Return the variables of a place."""
-        return [name for name, where in self.places.items() if where == place]
+    def arrays(self, event: Event) -> tuple[str, ...]:
+        """Return the names of the arrays that an event is called with, those that change first."""
+        made = {*event.state, "dt", "t", *self.numbers, *(line.name for line in event.lines)}
+        return (*event.state, *sorted(event.names - made))
 
     @cached_property
     def stamped(self) -> tuple[Place, ...]:

@@ -22,7 +22,6 @@ from petabatch.equations.synapses import (
 )
 from petabatch.kernels.rows import Form
 from petabatch.spec.model import Part
-from petabatch.spec.rows import RowFunction
 from petabatch.spec.schedule import DISPLAY, Schedule
 from petabatch.spec.weights import Initial
 from petabatch.variable import LAYER_DIMS, Variable
@@ -77,10 +76,6 @@ class Plasticity:
             found |= zip((LOW, HIGH), self.bounds, strict=True)
         return found
 
-    def row(self, event: Event, model: SynapseModel) -> RowFunction:
-        """Return the row function of an event."""
-        return RowFunction(*_row(event, model), (), (), lambda dt: tuple(self.numbers(dt).values())[1:])
-
     def arrays(self, ends: Ends, count: int, delayed: bool, held: bool) -> tuple[Variable, ...]:
         """Declare the variables of `count` synapses and of the units that they join."""
         model = self.model(delayed, held)
@@ -113,9 +108,9 @@ class Plasticity:
 
 
 @lru_cache(maxsize=256)
-def _row(event: Event, model: SynapseModel) -> tuple[Callable[..., None], Form]:
-    numbers = ("dt", *model.numbers)
-    arrays = event.arrays(numbers)
+def row_of(event: Event, model: SynapseModel) -> tuple[Callable[..., None], Form]:
+    """Return the row function of an event, and its form."""
+    numbers, arrays = ("dt", *model.numbers), model.arrays(event)
     parameters = tuple((name, "double", 0) for name in numbers)
     form = Form(parameters, arrays, 0, (), "t" in event.names)
     return row_function(event_source(event, numbers, arrays)), form

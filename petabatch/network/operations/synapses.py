@@ -76,7 +76,7 @@ class SynapticEvents(OfSource):
 
     def sources(self, event: Event) -> tuple[Source, ...]:
         """Return the arrays that an event is called with, those that change first; see `SYNAPSE`."""
-        return tuple(self._source(name) for name in event.arrays(("dt", *self.model.numbers)))
+        return tuple(map(self._source, self.model.arrays(event)))
 
     def changed(self, event: Event) -> str:
         """Return the array of the steps of the last change that an event notes, "" if it notes none."""
@@ -161,25 +161,24 @@ class SynapticEvents(OfSource):
 
     def _run(self, lane: _Lane, event: Event, places: Mapping[int, Array]) -> Array:
         """Call an event, and write what changes; return what is delivered."""
-        names, sources = event.arrays(("dt", *self.model.numbers)), self.sources(event)
-        values: dict[str, Any] = {**self.rule.numbers(self.dt)}
-        values["t"] = np.float64(Clock(dt=self.dt).t(lane.view.step))
+        names, sources = self.model.arrays(event), self.sources(event)
+        step = lane.view.step
+        now = np.int64(step).astype(np.int32)  # modulo 2^32, so that no run is too long
+        values: dict[str, Any] = {**self.rule.numbers(self.dt), "t": np.float64(Clock(dt=self.dt).t(step))}
         for name, source in zip(names, sources, strict=True):
             array, kind = lane.flat(source.key), source.buffer
             if kind in places:
                 values[name] = array[places[kind]]
             else:
-                passed = lane.view.step - array[places[kind - SINCE_SYNAPSE]].astype(np.int64)
-                values[name] = passed.astype(lane.real)
+                values[name] = (now - array[places[kind - SINCE_SYNAPSE]]).astype(lane.real)
         with np.errstate(all="ignore"):
             changed, delivered = event.apply(values, lane.real)
         for name, source in zip(names, sources, strict=True):
             if name in changed:
                 lane.flat(source.key)[places[source.buffer]] = changed[name]
         if event.stamped:
-            lane.flat(self.changed(event))[places[SYNAPSE if event is self.synapses else OWN]] = (
-                lane.view.step
-            )
+            of = SYNAPSE if event is self.synapses else OWN
+            lane.flat(self.changed(event))[places[of]] = now
         return delivered
 
 

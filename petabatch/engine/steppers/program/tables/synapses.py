@@ -8,6 +8,7 @@ from petabatch.kernels.cpu.program.units import CHUNK
 from petabatch.kernels.cpu.rows import ARRAYS, row_address
 from petabatch.kernels.operations.plasticity import RunEvents
 from petabatch.network.operations import SynapticEvents
+from petabatch.spec.plasticity import row_of
 
 _PLACES = 3
 """Numbers of each synapse of a chunk: the synapse, its unit that spikes, the other one."""
@@ -17,9 +18,8 @@ def synaptic_events(to: Writer, one: SynapticEvents) -> None:
     """Write the row of the events of a layer at the synapses of a connection."""
     units, numbers = one.units, one.rule.numbers(one.dt)
 
-    def address(event: Event) -> int:
-        row = one.rule.row(event, one.model)
-        return row_address(row.function, row.form)
+    def address(event: Event | None) -> int:
+        return 0 if event is None else row_address(*row_of(event, one.model))
 
     def changed(event: Event | None) -> str:
         return "" if event is None else one.changed(event)
@@ -34,7 +34,7 @@ def synaptic_events(to: Writer, one: SynapticEvents) -> None:
         of_synapses,
         of_units,
         (len(one.synapses.state), 0 if units is None else len(units.state)),
-        (address(one.synapses), 0 if units is None else address(units)),
+        (address(one.synapses), address(units)),
         one.side == "pre",
         one.longest,
         one.starts,
