@@ -132,7 +132,7 @@ class Synapses:
         per, count, found = self.connected_per, self.count, []
         said = [("by_delay", "synapses of each pre unit by delay")] if self.delayed else []
         if self.learn.plasticity.on_post is not None:
-            said += [("sources", "pre unit"), ("incoming", "synapses by post unit")]
+            said += [("incoming", "synapses by post unit"), ("sources", "pre unit of each of these")]
             text, shape = "first of the incoming synapses of each post unit", (self.ends.post_units + 1,)
             found.append(
                 Variable("post_starts", shape, ("post",), text, dtype="int64", per=per, checkpoint=False)
@@ -155,7 +155,7 @@ class Synapses:
                 arrays["by_delay"][index, :count] = np.lexsort((arrays["delays"][index, :count], sources))
             if "incoming" in arrays:
                 order = np.argsort(targets[:count], kind="stable")
-                arrays["sources"][index, :count], arrays["incoming"][index, :count] = sources, order
+                arrays["incoming"][index, :count], arrays["sources"][index, :count] = order, sources[order]
                 units = np.arange(self.ends.post_units + 1)
                 arrays["post_starts"][index] = np.searchsorted(targets[:count][order], units)
 

@@ -35,8 +35,10 @@ class RunEvents(OfSource):
     """The first synapse of each unit, and the end."""
     order: Ints
     """The synapses unit by unit; without it, they are in this order."""
-    ends_at: Ints
+    others: Ints
     """The other unit of each synapse."""
+    ordered: bool
+    """The other units are in this order too, which spares a random access to memory for each."""
     changed: Ints
     """The step in which traces of synapses have last changed, where they do."""
     changed_units: Ints

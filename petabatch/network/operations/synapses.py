@@ -70,8 +70,8 @@ class SynapticEvents(OfSource):
         return f"{self.place}/by_delay" if self.delayed else ""
 
     @property
-    def ends(self) -> str:
-        """The array with the other unit of each synapse."""
+    def others(self) -> str:
+        """The array with the other unit of each synapse, of incoming ones in the order of these."""
         return f"{self.place}/{'targets' if self.side == 'pre' else 'sources'}"
 
     def sources(self, event: Event) -> tuple[Source, ...]:
@@ -145,13 +145,14 @@ class SynapticEvents(OfSource):
         starts = lane.flat(self.starts)
         found = [np.arange(starts[unit], starts[unit + 1]) for unit in units]
         owners = np.repeat(units, [len(one) for one in found])
-        synapses, values = np.concatenate(found), np.repeat(values, [len(one) for one in found])
+        values = np.repeat(values, [len(one) for one in found])
+        numbers = synapses = np.concatenate(found)
         if self.order:
-            synapses = lane.flat(self.order)[synapses]
+            synapses = lane.flat(self.order)[numbers]
         if self.longest:
             now = lane.flat(f"{self.place}/delays")[synapses] == late
             synapses, owners, values = synapses[now], owners[now], values[now]
-        others = lane.flat(self.ends)[synapses]
+        others = lane.flat(self.others)[synapses if self.side == "pre" else numbers]
         places = {SYNAPSE: synapses, OWN: owners, OTHER: others, ONE: np.zeros(len(synapses), int)}
         delivered = self._run(lane, self.synapses, places)
         if self.side == "pre":

@@ -86,7 +86,7 @@ def _late(order: Any, delays: Any, first: int, last: int, steps: int) -> tuple[i
 @operation(RunEvents, stored=True)
 def _run_events(op: Any, own: Any, sources: Any, arrays: Any, step: int) -> None:
     """Make the events of the units that have spiked, in the order of the units, then of their synapses."""
-    starts, order, other = longs(arrays, op.starts), ints(arrays, op.order), ints(arrays, op.ends_at)
+    starts, order, other = longs(arrays, op.starts), ints(arrays, op.order), ints(arrays, op.others)
     units, values, ends = ints(arrays, op.active), floats(arrays, op.values, 0), ints(arrays, op.ends)
     delays, changed, out = ints(arrays, op.delays), ints(arrays, op.changed), floats(arrays, op.out, step)
     table, buffers = longs(arrays, op.table), floats(arrays, op.buffers, 0)
@@ -106,7 +106,7 @@ def _run_events(op: Any, own: Any, sources: Any, arrays: Any, step: int) -> None
             for k in range(np.uint64(begin), np.uint64(end)):
                 synapse = order[k] if order.size > 0 else np.int32(k)
                 places[SYNAPSE, n], places[OWN, n], carried[n] = synapse, unit, values[m]
-                places[OTHER, n] = other[np.uint32(synapse)]
+                places[OTHER, n] = other[k] if op.ordered else other[np.uint32(synapse)]
                 n += 1
                 if n == CHUNK:
                     delivered = _call(
