@@ -234,7 +234,12 @@ def _load_slices(engine: Engine, head: Path, slices: Sequence[int]) -> None:
         raise StorageError(f"{head}: {error}") from error
     for name in engine.plan.graph.synapses:
         prefix = f"connections/{name}/"
-        parts = [key for key in mine if key.startswith(prefix) and not key.endswith("/pending")]
+        learned = engine.plan.graph.learned
+        parts = [
+            key
+            for key in mine
+            if key.startswith(prefix) and not key.endswith("/pending") and key not in learned
+        ]
         if not all(_alike(mine[key], arrays[key], places if key in batched else None) for key in parts):
             log.warning(
                 "connections.%s: its synapses and their weights are those of %s; those that the params make "

@@ -157,7 +157,7 @@ EXPLAINED: Mapping[str, Mapping[str, str]] = {
     "arange": {"start": _BY_COUNT},
     "step": {"start": _BY_COUNT},
     "num": {"start": _BY_COUNT},
-    "stdp": {"hebbian": "synapses between spikes do not learn"},
-    "on_pre": {"delays": "what arrives is added to the variable or current that `target` names"},
+    "stdp": {"hebbian": "synapses between spikes learn in connections of type sparse"},
+    "on_pre": {"learn": 'statements at spikes are those of a rule: learn = { type = "synapses", ... }'},
 }
 """Of terms without a counterpart, what is to be known, by a name among the choices where it holds."""

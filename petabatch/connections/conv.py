@@ -62,6 +62,16 @@ class Conv(Connection):
         """Whether the weights are ever updated."""
         return self.learn is not None and self.learn.every.count > 0
 
+    @property
+    def plasticity(self) -> None:
+        """None: patches learn by updates."""
+        return None
+
+    @property
+    def learned(self) -> tuple[()]:
+        """None: arrays of learning rules are not recorded."""
+        return ()
+
     def link(self, layers: Mapping[str, Layer]) -> Link:
         """Return the link between the two layers; raises GeometryError if their sizes are incompatible."""
         pre, post = layers[self.pre], layers[self.post]

@@ -16,6 +16,7 @@ from petabatch.errors import InputError
 from petabatch.spec.model import Count, Flag, Fraction, NonNegative, OneOf, Part, Positive
 from petabatch.spec.parts import Connection, Layer, Operation, WeightOwner, Wiring
 from petabatch.spec.paths import FilePath
+from petabatch.spec.plasticity import Plasticity, SynapticRule
 from petabatch.spec.synapses import LONGEST, Drawn, Ends, Synapses
 from petabatch.spec.weights import Initial
 from petabatch.weight_mode import WeightMode, for_each_slice, over_positions, over_slices
@@ -30,8 +31,9 @@ class Sparse(Connection):
     """Single synapses: `probability`, `in_degree`, `out_degree`, `number`, `path` or `matrix` says which.
 
     What arrives is summed from the active units of the pre layer alone, so that its cost grows with their
-    number. Units are numbered in memory order: row, column, feature. The weights do not learn; they are
-    recorded as others are, and `run.synapses("NAME")` has them with their units and delays.
+    number. Units are numbered in memory order: row, column, feature. The weights are recorded as others are,
+    and `run.synapses("NAME")` has them with their units and delays. Between layers that spike, they can
+    `learn`: then spikes arrive in the next step at the earliest, so that the connection closes no cycle.
     """
 
     type: Literal["sparse"] = "sparse"
@@ -72,6 +74,8 @@ class Sparse(Connection):
     init: Annotated[Initial, OneOf(Initial)] | None = None
     """Initialisation of the weights, an array `[1, 1, 1, 1, 1, synapses]`; by default those of the file
     or matrix."""
+    learn: Annotated[SynapticRule, OneOf(SynapticRule)] | None = None
+    """How synapses change at the spikes of their units; by default they stay."""
 
     def doubts(self, dt: float, batch: int, steps: int) -> Iterator[str]:
         """Yield a note on delays that are rounded to none."""
@@ -123,14 +127,25 @@ class Sparse(Connection):
         return self
 
     @property
-    def learn(self) -> None:
-        """No rule: the weights stay."""
-        return None
+    def learns(self) -> bool:
+        """Whether the weights ever change."""
+        return self.learn is not None
 
     @property
-    def learns(self) -> bool:
-        """Whether the weights are ever updated."""
-        return False
+    def plasticity(self) -> Plasticity | None:
+        """What its rule says."""
+        return None if self.learn is None else self.learn.plasticity
+
+    @property
+    def learned(self) -> tuple[str, ...]:
+        """The traces and variables of its rule."""
+        rule = self.plasticity
+        return () if rule is None else (*rule.traces, *rule.variables)
+
+    @property
+    def later(self) -> bool:
+        """Whether spikes arrive in the next step at the earliest: events of synapses end a step."""
+        return self.learn is not None
 
     @property
     def as_patches(self) -> None:
@@ -142,8 +157,8 @@ class Sparse(Connection):
         return list(keys) == ["strength"]
 
     def draws_from(self, key: str) -> bool:
-        """Say that all numbers but the strength are those of synapses."""
-        return key != "strength"
+        """Say that all numbers but the strength and those of the rule are those of synapses."""
+        return key not in ("strength", "learn")
 
     def wire(
         self, layers: Mapping[str, Layer], connections: Mapping[str, Connection], report: Callable[..., None]
@@ -241,6 +256,13 @@ class Sparse(Connection):
                     found=f'mode = "{self.mode}"',
                     expected=f'mode = "{for_each_slice(self.mode)}"',
                 )
+        if self.learn is not None and over_positions(self.mode):
+            report(
+                "mode",
+                "synapses that learn at spikes are between two units, and not the same at several positions",
+                found=f'mode = "{self.mode}"',
+                expected=f'mode = "{self.mode.replace("shared", "non_shared")}"',
+            )
         if self.init is not None and self.init.of_patches:
             report(
                 "init",
@@ -259,13 +281,16 @@ class Sparse(Connection):
         first = self._sorted(ends, given, rng, dt)
         if given is not None:
             longest = 0 if first.delays is None else int(first.delays.max(initial=0))
-            return Synapses(first, ends, self.init, self.mode, False, False, len(first.targets), longest)
+            count = len(first.targets)
+            return Synapses(first, ends, self.init, self.mode, False, False, count, longest, learn=self.learn)
         if not self.per_slice and over_slices(self.mode):  # no slice draws longer ones
             longest = 0 if first.delays is None else int(first.delays.max(initial=0))
         else:
             longest = self._longest(given, ends, dt)
         count = len(first.targets)
-        return Synapses(first, ends, self.init, self.mode, self.per_slice, True, count, longest)
+        return Synapses(
+            first, ends, self.init, self.mode, self.per_slice, True, count, longest, learn=self.learn
+        )
 
     def room(self, ends: Ends, dt: float) -> tuple[int, int]:
         """Return the bounds of the rule, or the numbers of what is given."""

@@ -25,8 +25,9 @@ from petabatch.kernels.operations.patches import Synthesize
 from petabatch.kernels.operations.synapses import Scatter
 from petabatch.lazy_property import lazy_property
 from petabatch.network.arrivals import Arrivals, Shape, with_margin
+from petabatch.network.events import synaptic_events
 from petabatch.network.graph import Edge, Graph
-from petabatch.network.operations import Deliver
+from petabatch.network.operations import Deliver, SynapticEvents
 from petabatch.parallel.cut import Cut, whole_of
 from petabatch.parallel.neighbours import added, renewed, surrounded
 from petabatch.spec.parts import Tile
@@ -91,6 +92,17 @@ class Deliveries:
                 arrival(step)
 
         return skip
+
+    def events(self) -> list[Callable[[int], None]]:
+        """Return the functions of the step that make the events of synapses that learn, in their order."""
+
+        def made(one: SynapticEvents) -> Callable[[int], None]:
+            def make(step: int) -> None:
+                one.on(_View(self, step))
+
+            return make
+
+        return [made(one) for one in synaptic_events(self.graph)]
 
     def rest(self, first: int, last: int) -> None:
         """Let the activity of steps first+1 .. last be that of `first`; synapses with delays deliver it."""

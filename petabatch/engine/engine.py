@@ -152,6 +152,7 @@ class Engine:
     def state_changed(self) -> None:
         """Go on from `state` as it was changed from outside, after `collect`."""
         self.state.refresh()
+        self.state.put_in_order()
         self.state.forget_kept()
         for lane in self.lanes:
             lane.stepper.state_changed()

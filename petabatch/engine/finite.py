@@ -21,7 +21,7 @@ _AXES = 4
 
 
 class Watch:
-    """The variables of the layers of some slices; those of connections are watched where they change."""
+    """The variables of some slices that steps change; others of connections are watched where they change."""
 
     def __init__(self, plan: Plan, arrays: Mapping[str, Array], slices: Sequence[int]) -> None:
         """Watch `arrays` by key, `[slices, ...]`; `slices` are their numbers."""
@@ -29,7 +29,9 @@ class Watch:
         self._variables = {
             key: variable
             for key, variable in plan.variables.items()
-            if watched(variable) and variable.per == "slice" and not key.startswith("connections/")
+            if watched(variable)
+            and variable.per == "slice"
+            and (not key.startswith("connections/") or key in plan.graph.learned)
         }
         self._histories = {key: History(arrays[key]) for key in self._variables if key.endswith("/A")}
         self._others = {key: arrays[key] for key in self._variables if not key.endswith("/A")}
@@ -176,8 +178,11 @@ def _described(key: str, network: Network) -> tuple[str, str]:
         hint = layer.remedy(name) if layer.images is None else "the images of its source have such numbers"
         return f"layer {owner}" if name == "A" else f"{name} of layer {owner}", hint
     if folder == "connections":
-        learns = (one := network.connections[owner].owner) is not None and one.learn is not None
-        hint = "lower learn.rate, or normalise the weights" if learns else f"see connections.{owner}.init"
+        one, hint = network.connections[owner].owner, f"see connections.{owner}.init"
+        if one is not None and one.plasticity is not None:
+            hint = f"see connections.{owner}.learn: `bounds` keep weights between two values"
+        elif one is not None and one.learns:
+            hint = "lower learn.rate, or normalise the weights"
         if name == "pending":
             hint = f"what arrives is too large: lower connections.{owner}.strength, or its weights"
         return f"{name} of connection {owner}", hint

@@ -42,6 +42,8 @@ class LaneLearning:
         whole = self._plan.whole_graph
         due = [update for update in self._plan.weight_updates if update.due(step)]
         for update in due:
+            if update.name in graph.learning_synapses:
+                continue  # events have made their changes
             known, number = self._stepper.products, update.update(step)
             products.product(update.name, step, number, self._slices, known)
         if due:

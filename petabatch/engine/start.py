@@ -164,6 +164,7 @@ class Start:
                 self._connect(name, synapses)
             if synapses.per == per:
                 problems += self._start_synaptic_weights(name, synapses)
+                problems += self._start_learned(name, synapses)
         return problems
 
     def _connect(self, name: str, synapses: Synapses) -> None:
@@ -175,6 +176,7 @@ class Start:
             mine["starts"][index], mine["targets"][index, :count] = own.starts, own.targets
             if own.delays is not None:
                 mine["delays"][index, :count] = own.delays
+        synapses.put_in_order(mine)
 
     def _start_synaptic_weights(self, name: str, synapses: Synapses) -> list[Problem]:
         """Set initial weights; return what is wrong with the files that are read."""
@@ -195,6 +197,18 @@ class Start:
         except InputError as error:
             return [file_problem(f"connections.{name}.init", synapses.init, error)]
         return []
+
+    def _start_learned(self, name: str, synapses: Synapses) -> list[Problem]:
+        """Set variables that start with a value of each synapse; return what is wrong with files."""
+        mine, problems = self._state.owned(f"connections/{name}"), list[Problem]()
+        for variable, (key, initial) in synapses.learn.starts.items() if synapses.learn is not None else ():
+            path, values = f"connections.{name}.learn.{key}", mine[variable]
+            try:
+                with calling(initial, path):
+                    self._fill(initial, values.reshape(len(values), 1, 1, -1), f"start/{name}/{variable}")
+            except InputError as error:
+                problems.append(file_problem(path, initial, error))
+        return problems
 
     def _assert_same(
         self, name: str, mine: Mapping[str, Array], starts: np.ndarray, targets: np.ndarray

@@ -79,6 +79,12 @@ class State:
         """Bring weights seen from the post layer up to date."""
         refresh(self.graph, self.arrays, ArrayKernels(np))
 
+    def put_in_order(self) -> None:
+        """Put synapses that learn into the other orders in which events go through them."""
+        for name, synapses in self.graph.learning_synapses.items():
+            if f"connections/{name}/starts" in self.arrays:
+                synapses.put_in_order(self.owned(f"connections/{name}"))
+
     def assert_finite(self, step: int, keys: Iterable[str] | None = None) -> None:
         """Raise NonFiniteError when the arrays of `keys`, by default all that are saved, are not finite."""
         chosen = {
@@ -130,6 +136,7 @@ class State:
             if key not in restarts:
                 self.arrays[key] = arrays[key]
         self.refresh()
+        self.put_in_order()
 
 
 def check_whole(variables: Mapping[str, Variable], arrays: Mapping[str, np.ndarray]) -> None:

@@ -12,7 +12,8 @@ from petabatch.engine.features import Features
 from petabatch.engine.finite import changed_by_updates
 from petabatch.engine.reduction import Exact, Overlapped, Reduction
 from petabatch.engine.state import State, owned
-from petabatch.engine.weight_update import change, normalise
+from petabatch.engine.weight_update import add_changes, change, normalise
+from petabatch.equations.synapses import CHANGE
 from petabatch.errors import NonFiniteError
 from petabatch.network.graph import ACTIVE
 from petabatch.network.plan import Plan
@@ -94,6 +95,9 @@ class Updates:
     def _layers(self, group: Sequence[UpdateSchedule]) -> str:
         """Return what the products of a group are of, and what may have made them too large."""
         pairs = self.plan.graph.learning_pairs
+        if synapses := [one.name for one in group if one.name in self.plan.graph.learning_synapses]:
+            rule = f"connections.{synapses[0]}.learn"
+            return f"\n    hint:     see {rule}: `bounds` keep weights between two values"
         named = self.plan.graph.network.connections
         found = [f"{named[one].pre} and {layer}" for update in group for one, layer in pairs[update.name]]
         return (
@@ -106,6 +110,9 @@ class Updates:
         kinds = self.plan.graph.summed[schedule.name]
         own = {kind: sums[_called(schedule.name, kind)] for kind in kinds}
         graph, update = self.plan.at_step(step).whole_graph, schedule.update(step)
+        if schedule.name in graph.learning_synapses:
+            add_changes(graph, schedule.name, mine, own[CHANGE])
+            return
         change(graph, self.features, schedule.name, mine, own, update, graph.network.batch, (0,), np)
 
     def _verify(self, group: Sequence[UpdateSchedule]) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from petabatch.engine.features import Features
+from petabatch.equations.synapses import CHANGE
 from petabatch.learning.decorrelate import decorrelate
 from petabatch.network.features import learns_together, normalised_together
 from petabatch.network.graph import ACTIVE, Graph
@@ -52,6 +53,17 @@ def change(
             mine["usage"][...] = sums[ACTIVE]
         if owner.revive is not None:
             _revive(graph, name, owner, mine, update, owners, xp)
+
+
+def add_changes(graph: Graph, name: str, mine: Mapping[str, Array], total: Array) -> None:
+    """Add the changes of all slices to the weights of single synapses, in place, and clip these once."""
+    rule = graph.weighted[name].plasticity
+    assert rule is not None
+    weights = mine["weights"]
+    weights += total.reshape(weights.shape)
+    if rule.bounds is not None:
+        np.clip(weights, *rule.bounds, out=weights)
+    mine[CHANGE][...] = 0
 
 
 def _revive(

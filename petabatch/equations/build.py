@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from petabatch.equations.expression import (
@@ -96,12 +96,17 @@ class Builder:
 
     def needed(self, outputs: Mapping[str, str]) -> tuple[Line, ...]:
         """Return the lines that these ones need, in order."""
-        wanted, kept = set(outputs.values()), []
-        for line in reversed(self.lines):
-            if line.name in wanted:
-                wanted |= set(names_in(line.value))
-                kept.append(line)
-        return tuple(reversed(kept))
+        return needed(self.lines, outputs.values())
+
+
+def needed(lines: Sequence[Line], outputs: Iterable[str]) -> tuple[Line, ...]:
+    """Return those of `lines` that results need, by their names, in order."""
+    wanted, kept = set(outputs), list[Line]()
+    for line in reversed(lines):
+        if line.name in wanted:
+            wanted |= set(names_in(line.value))
+            kept.append(line)
+    return tuple(reversed(kept))
 
 
 def shown(expression: Expression) -> str:

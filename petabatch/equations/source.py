@@ -15,6 +15,7 @@ from petabatch.equations.build import Line
 from petabatch.equations.expression import Apply, Expression, Name, Number, names_in
 from petabatch.equations.functions import FUNCTIONS, OPERATORS
 from petabatch.equations.step import Step
+from petabatch.equations.synapses import Event
 
 
 def row_source(
@@ -33,14 +34,32 @@ def row_source(
     lines = [text for line in step.lines for text in writer.lines(line)]
     lines += [f"_state.{name}[_i] = {writer.text(Name(line))}" for name, line in step.state.items()]
     lines.append(f"_A[_i] = {writer.text(Name(step.activity))}")
-    body = [
+    read = [
         *(f"{name} = _state.{name}[_i]" for name in state if name in used),
         *(f"{name} = _drive[{at}][_i]" for at, name in enumerate(inputs) if name in used),
         *(f"{name} = _draws.{name}[_i]" for name in noises if name in used),
-        *lines,
     ]
+    return _row(writer.head, [*read, *lines])
+
+
+def event_source(event: Event, numbers: Sequence[str], arrays: Sequence[str]) -> str:
+    """Return the source of the row function of an event, on `arrays` of synapses or of units that spike.
+
+    What is delivered takes the place of the activity.
+    """
+    used = event.names
+    writer = _Writer([name for name in (*numbers, "t") if name in used])
+    lines = [text for line in event.lines for text in writer.lines(line)]
+    lines += [f"_state.{name}[_i] = {writer.text(Name(line))}" for name, line in event.state.items()]
+    if event.delivered:
+        lines.append(f"_A[_i] = {writer.text(Name(event.delivered))}")
+    return _row(writer.head, [*(f"{name} = _state.{name}[_i]" for name in arrays if name in used), *lines])
+
+
+def _row(head: Sequence[str], body: Sequence[str]) -> str:
+    """Return the source of a row function: lines before the loop over units, and in it."""
     whole = [
-        *(f"    {line}" for line in ("real = _A.dtype.type", *writer.head)),
+        *(f"    {line}" for line in ("real = _A.dtype.type", *head)),
         "    for _i in range(_A.size):",
         *(f"        {line}" for line in body),
     ]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 from weakref import WeakKeyDictionary
 
 import numpy as np
 from pydantic import Field, ValidationError, ValidationInfo, model_validator
-from pydantic_core import InitErrorDetails, PydanticCustomError
+from pydantic_core import InitErrorDetails
 
 from petabatch.clock import Clock
 from petabatch.equations.arrays import evaluate
@@ -26,16 +26,16 @@ from petabatch.equations.stored import stored_step
 from petabatch.frozen import changed
 from petabatch.kernels.rows import BEFORE, BUFFERS, NUMBERS, Draw, Form
 from petabatch.spec.compiled import CompiledRule
-from petabatch.spec.frozen import FROZEN, FrozenDict
-from petabatch.spec.model import DERIVED, Finite, NonNegative, OneOf
+from petabatch.spec.frozen import FrozenDict
+from petabatch.spec.model import DERIVED, NonNegative
+from petabatch.spec.part_errors import equation_error
 from petabatch.spec.parts import Layer, StepContext
 from petabatch.spec.rows import RowFunction, drawn
 from petabatch.spec.schedule import NEVER, STEP, Schedule
-from petabatch.spec.weights import Initial
+from petabatch.spec.weights import Initial, NumberOrInitial
 from petabatch.variable import LAYER_DIMS, Array, Variable
 
 _STORED = "_stored"
-NumberOrInitial = Annotated[dict[str, Finite | Annotated[Initial, OneOf(Initial)]], FROZEN]
 
 
 class Neurons(Layer):
@@ -396,9 +396,3 @@ class _Derived:
     def __call__(self, dt: float) -> tuple[float, ...]:
         found = self.step.numbers(self.values, dt, self.refractory)
         return tuple(found[name] for name, _, _ in self.form.parameters[1:])
-
-
-def equation_error(error: EquationError) -> PydanticCustomError:
-    """Return an error of a text of a layer as one of its model."""
-    about = {"got": error.found, "expected": error.expected, "hint": error.hint}
-    return PydanticCustomError("equation", str(error).replace("{", "(").replace("}", ")"), about)

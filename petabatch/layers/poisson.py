@@ -22,15 +22,15 @@ from petabatch.equations.step import Step
 from petabatch.equations.system import System
 from petabatch.kernels.poisson import LARGEST, NEGLIGIBLE, PIECE, SQUARINGS, TERMS
 from petabatch.kernels.rows import Form
-from petabatch.layers.neurons import NumberOrInitial, equation_error
 from petabatch.random import stream
 from petabatch.spec.compiled import CompiledRule
 from petabatch.spec.frozen import FrozenDict
 from petabatch.spec.model import Finite
+from petabatch.spec.part_errors import equation_error
 from petabatch.spec.parts import Layer, StepContext
 from petabatch.spec.rows import RowFunction
 from petabatch.spec.schedule import NEVER, Schedule
-from petabatch.spec.weights import Initial
+from petabatch.spec.weights import Initial, NumberOrInitial
 from petabatch.variable import LAYER_DIMS, Array, Variable
 
 _INPUT, _RATE, _SEEN = "rate__in", "rate__1", "rate__2"

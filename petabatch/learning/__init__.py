@@ -6,5 +6,6 @@ from petabatch.learning.hebbian import Hebbian
 from petabatch.learning.oja import Oja
 from petabatch.learning.online import Online
 from petabatch.learning.revive import Revive
+from petabatch.learning.synapses import Stdp, SynapticEquations
 
-__all__ = ["Adam", "Hebbian", "Oja", "Online", "RateDecay", "Revive"]
+__all__ = ["Adam", "Hebbian", "Oja", "Online", "RateDecay", "Revive", "Stdp", "SynapticEquations"]

@@ -55,6 +55,8 @@ class Arrivals:
     def of(self, edge: Edge, when: When) -> tuple[Source, list[Operation]]:
         """Return what an update reads of an edge, and the operations that must come before it."""
         c, graph, name = edge.connection, self.graph, edge.name
+        if name in graph.learning_synapses:  # events at the end of the step before have delivered
+            return Source(f"connections/{name}/pending", 0, edge.factor, edge.buffer), []
         when = ALWAYS if name in graph.delayed else when
         seen, shape = Source(f"layers/{c.pre}/{c.carries}", edge.lookback), self.layers[c.pre].shape
         rows, features = graph.tiling.shares.get(name, ALL), graph.shares.get(name, ALL)
@@ -166,7 +168,7 @@ class Arrivals:
             return replace(seen, factor=edge.factor, buffer=edge.buffer), []
         if c.operation == "sparse" and edge.wiring.synapses is not None:
             out = f"connections/{edge.name}/pending"
-            if out not in self.graph.variables:
+            if out not in self.graph.variables or edge.name in self.graph.learning_synapses:
                 out = f"scratch/{edge.name}"
                 self.scratch[out] = size
             positions, active = edge.wiring.synapses.positions, active_units(c.pre)

@@ -40,6 +40,7 @@ from petabatch.network.slices import (
     sliced,
     synaptic_values,
 )
+from petabatch.network.synaptic_rules import check_synaptic_rules
 from petabatch.network.tiles import check_tiles, find_tiling, of_tile
 from petabatch.network.until import check_until
 from petabatch.spec.network import Network
@@ -60,6 +61,7 @@ def build(network: Network) -> Graph:
     check_starts(network, problems)
     check_learning(network, problems)
     check_rules(network, wirings, problems)
+    check_synaptic_rules(network, problems)
     check_normalisers(network, problems)
     check_observers(network, problems)
     check_resets(network, problems)
@@ -82,6 +84,7 @@ def build(network: Network) -> Graph:
         network, levels, edges, wirings, depths, shares=shares(network), tiling=find_tiling(network, wirings)
     )
     problems = check_synapses(graph) or check_potentials(graph) or check_common_depths(graph)
+    graph = _with_depths_of_synapses(graph)
     if problems := problems or _number_problems(graph):
         raise ParamsError(problems)
     return graph
@@ -185,7 +188,7 @@ def with_numbers_of_slice(graph: Graph, number: int) -> Graph:
     network = sliced(graph.network, number)
     whole = graph.part.parts == graph.tiling.part.parts == 1
     if whole and any(map(_draws, own_values(graph.network, number))):
-        return replace(build(network), known_synapses=graph.synapses)
+        return replace(build(network), known_synapses=graph.synapses, depth=graph.depth)
     found = replace(with_numbers(graph, network), known_synapses=graph.synapses)
     if problems := _number_problems(found):
         raise ParamsError(problems)
@@ -210,7 +213,7 @@ def _through(edges: tuple[Edge, ...], connections: Mapping[str, Connection]) -> 
 def _draws(path: str) -> bool:
     """Return whether wirings and synapses may depend on the value of a key path."""
     kind, *keys = path.split(".")
-    return kind == "run" or (kind == "connections" and keys[1:] != ["strength"])
+    return kind == "run" or (kind == "connections" and keys[1] not in ("strength", "learn"))
 
 
 def _number_problems(graph: Graph) -> list[Problem]:
@@ -298,7 +301,17 @@ def _depths(
         if layer.reset_to is not None and levels[layer.reset_to] == levels[name]:
             depth[layer.reset_to] = max(depth[layer.reset_to], 2)
     for connection in network.connections.values():
-        learns = connection.owner is not None and connection.owner.learn is not None
+        learns = (owner := connection.patch_owner) is not None and owner.learn is not None
         if learns or connection.learns_against is not None:
             depth[connection.pre] = max(depth[connection.pre], connection.delay_steps + 1)
     return depth
+
+
+def _with_depths_of_synapses(graph: Graph) -> Graph:
+    """Return the graph whose layers keep the spikes that are on their way to synapses that learn."""
+    depth = dict(graph.depth)
+    for name, synapses in graph.learning_synapses.items():
+        connection = graph.network.connections[name]
+        steps = connection.delay_steps + synapses.longest + 1
+        depth[connection.pre] = max(depth[connection.pre], steps)
+    return replace(graph, depth=depth, known_synapses=graph.synapses) if depth != graph.depth else graph

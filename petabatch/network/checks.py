@@ -78,7 +78,7 @@ def check_starts(network: Network, problems: list[Problem]) -> None:
 def check_learning(network: Network, problems: list[Problem]) -> None:
     """Check that the layer each learning rule learns from exists and has the shape of the post layer."""
     for name, connection in network.connections.items():
-        rule = connection.owner.learn if connection.owner is not None else None
+        rule = owner.learn if (owner := connection.patch_owner) is not None else None
         if rule is None or connection.post not in network.layers:
             continue
         against = rule.against
@@ -213,20 +213,23 @@ def check_observers(network: Network, problems: list[Problem]) -> None:
         for name in network.output.connections
         if name not in weighted
     ]
-    problems += [
-        Problem(
-            f"output.connections.{name}.variables",
-            "only patches have a `usage`",
-            found=f"{name}, of type {network.connections[name].type}",
-            expected='["weights"]',
-        )
-        for name, output in network.output.connections.items()
-        if "usage" in output.variables and name in weighted and weighted[name].as_patches is None
-    ]
     for name, wanted in network.output.connections.items():
-        owner = weighted.get(name)
-        if "usage" in wanted.variables and owner is not None and owner.as_patches and owner.learn is None:
-            key = f"output.connections.{name}.variables"
+        key, one = f"output.connections.{name}.variables", weighted.get(name)
+        if one is None:
+            continue
+        owner, found = one.as_patches, f"{name}, of type {network.connections[name].type}"
+        known = ["weights", *one.learned, "usage"]
+        problems += [
+            unknown(key, "variable", variable, known)
+            for variable in wanted.variables
+            if variable not in known
+        ]
+        if "usage" not in wanted.variables:
+            continue
+        if owner is None:
+            expected = str(known[:-1]).replace("'", '"')
+            problems.append(Problem(key, "only patches have a `usage`", found, expected))
+        elif owner.learn is None:
             problems.append(Problem(key, "these weights do not learn", "usage", "a connection with `learn`"))
 
 

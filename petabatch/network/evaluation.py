@@ -50,7 +50,7 @@ def fixed(network: Network) -> dict[str, Connection]:
     """Return the connections of a network with weights that do not learn."""
     return {
         name: connection.model_copy(update={"learn": owner.learn.model_copy(update={"every": NEVER})})
-        if (owner := connection.owner) is not None and owner.learn is not None
+        if (owner := connection.patch_owner) is not None and owner.learn is not None
         else connection
         for name, connection in network.connections.items()
     }

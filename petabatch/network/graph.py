@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from petabatch.equations.synapses import CHANGE
 from petabatch.frozen import changed
 from petabatch.geometry import Patches
 from petabatch.network.numbers import with_values
@@ -103,7 +104,21 @@ class Graph:
             found |= {
                 key for key in self.variables if key.startswith(prefix) and not key.endswith("/pending")
             }
-        return frozenset(found)
+        return frozenset(found - self.learned)
+
+    @cached_property
+    def learning_synapses(self) -> dict[str, Synapses]:
+        """Single synapses that change at spikes, by connection."""
+        return {name: synapses for name, synapses in self.synapses.items() if synapses.learn is not None}
+
+    @cached_property
+    def learned(self) -> frozenset[str]:
+        """Keys of the arrays of connections that spikes change: weights and variables of synapses."""
+        return frozenset(
+            f"connections/{name}/{variable.name}"
+            for name, synapses in self.learning_synapses.items()
+            for variable in (synapses.weights, *synapses.learned)
+        )
 
     @cached_property
     def makes_weights(self) -> tuple[str, ...]:
@@ -181,10 +196,11 @@ class Graph:
     def delayed(self) -> frozenset[str]:
         """Connections whose synapses have delays; they are advanced in steps that the post layer skips, too.
 
-        Without those to layers that are never updated or take no input.
+        Without those to layers that are never updated or take no input, and those that learn, whose events
+        are made in each step.
         """
         takes = {name for name, one in self.network.layers.items() if one.every.count and not one.static}
-        late = {name for name, one in self.synapses.items() if one.delayed}
+        late = {name for name, one in self.synapses.items() if one.delayed and one.learn is None}
         return frozenset(edge.name for post in takes for edge in self.edges[post] if edge.name in late)
 
     @cached_property
@@ -234,7 +250,8 @@ class Graph:
     def summed(self) -> dict[str, tuple[str, ...]]:
         """What the updates of each plastic connection need of the slices, by the names of its arrays.
 
-        The product of pre and post, the counts of the rule, how often features were active, and other sums.
+        The product of pre and post, the counts of the rule, how often features were active, and other sums;
+        of single synapses the change since the last update.
         """
         found = {}
         for name, owner in self.plastic.items():
@@ -244,7 +261,9 @@ class Graph:
             further = tuple(one.name for one in owner.learn.sums(owner.weights(link)))
             every = ("product", "counts", ACTIVE, *further)
             found[name] = tuple(one for one in every if f"connections/{name}/{one}" in self.variables)
-        return found
+        return found | {
+            name: (CHANGE,) for name, one in self.learning_synapses.items() if one.per == "network"
+        }
 
     def patches_of(self, weights: str | None) -> str:
         """Return the key of weights as the post layer sees them: patches that are derived, or themselves."""

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 
 from petabatch.clock import next_fire
+from petabatch.network.events import read_by_synapses
 from petabatch.network.graph import Graph
 from petabatch.network.plan import Plan
 from petabatch.network.silence import Silence
@@ -56,13 +57,14 @@ def unneeded(graph: Graph, silence: Silence) -> Iterator[str]:
                 yield f"connections.{edge.name}: it delivers nothing, since its strength is 0"
     used = {name for c in network.connections.values() for name in (c.borrows,) if name is not None}
     used |= {name for probe in network.probes.values() for name in probe.connections()}
-    used |= set(network.output.connections) | set(graph.plastic)
+    used |= set(network.output.connections) | set(graph.plastic) | set(graph.learning_synapses)
     for name, connection in network.connections.items():
         if connection.channel == "none" and name not in used:
             yield f"connections.{name}: it delivers nothing (channel = none), and nothing uses its weights"
     seen = {c.pre for c in network.connections.values()} | set(network.output.layers)
     seen |= {layer.reset_to for layer in network.layers.values() if layer.reset_to is not None}
     seen |= {against for pairs in graph.learning_pairs.values() for _, against in pairs}
+    seen |= read_by_synapses(graph)
     for probe in network.probes.values():
         seen |= {*probe.layers(), *(mask for _, mask in probe.masks())}
     if unseen := [name for name in network.layers if name not in seen]:

@@ -14,7 +14,7 @@ def delivers(connection: Connection) -> bool:
 
 def delivers_later(connection: Connection, pre: Layer) -> bool:
     """Return whether what a connection delivers is of the step before, whatever the order of the layers."""
-    return pre.later and connection.carries == "A"
+    return connection.later or (pre.later and connection.carries == "A")
 
 
 def find_levels(network: Network, problems: list[Problem]) -> dict[str, int]:

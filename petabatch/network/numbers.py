@@ -147,6 +147,10 @@ def problem_of_values(
         )
     if kind == "connections" and keys[0] in ("init", "normalize", "learn", "decorrelate", "revive"):
         owner = table.patch_owner
+        if owner is None and keys[0] == "learn":  # single synapses, which have their weights in each slice
+            return (
+                None if keys[1:2] != ["start"] else Problem(key, f"this cannot {vary}: {_ONE_RULE['learn']}")
+            )
         learns = owner is not None and (over_time or not over_slices(owner.mode))
         started = [] if owner is None or owner.learn is None else owner.learn.starts.values()
         of_rule = keys[0] == "learn" and keys[1:2] in ([one] for one, _ in started)

@@ -91,14 +91,17 @@ def _problems(network: Network, path: str) -> Iterator[Problem]:
 
 def _learns(network: Network, path: str) -> bool:
     """Return whether a key is a number of a learning rule."""
-    return path.startswith("connections.") and path.split(".")[2:3] == ["learn"]
+    kind, name, *keys = path.split(".")
+    if kind != "connections" or keys[:1] != ["learn"]:
+        return False
+    return network.connections[name].patch_owner is not None  # events of synapses are no updates
 
 
 def _schedule(network: Network, path: str, course: OverTime) -> tuple[int, int]:
     """Return the schedule at whose steps a time of a table ends: its period in steps, and its offset."""
     display = network.run.display
     if course.by == "update" or (course.by is None and _learns(network, path)):
-        owner = network.connections[path.split(".")[1]].owner
+        owner = network.connections[path.split(".")[1]].patch_owner
         assert owner is not None
         assert owner.learn is not None
         return owner.learn.every.steps(display), owner.learn.offset

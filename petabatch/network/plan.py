@@ -257,7 +257,9 @@ class Plan:
         large; nothing may come from outside, and no rank have a part alone.
         """
         network = self.graph.network
-        if self.graph.shows or self.weight_updates or network.run.until is not None or network.parallel.split:
+        if self.graph.shows or network.run.until is not None or network.parallel.split:
+            return False
+        if self.weight_updates or self.graph.learning_synapses:
             return False
         if self.method.stepper == "program" and self.method.program.lazy:
             return False

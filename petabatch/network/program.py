@@ -18,6 +18,7 @@ from petabatch.kernels.operations.patches import Carry
 from petabatch.kernels.operations.synapses import List
 from petabatch.kernels.operations.transport import Copy, Fill, FillDouble, Join
 from petabatch.network.arrivals import Arrivals, active_units, with_margin
+from petabatch.network.events import spiking, synaptic_events
 from petabatch.network.graph import Edge, Graph
 from petabatch.network.lazy_codes import MOST_ACTIVE, NAME, lazy_edges
 from petabatch.network.looks import find_look
@@ -55,12 +56,15 @@ class _Maker:
             edge.connection.pre
             for edges in graph.edges.values()
             for edge in edges
-            if edge.connection.operation == "sparse" and not _gathers(graph, edge)
+            if edge.connection.operation == "sparse"
+            and not _gathers(graph, edge)
+            and edge.name not in graph.learning_synapses
         } | {
             name
             for name, output in graph.network.output.layers.items()
             if self.layers[name].spiking and "A" in output.variables
         }
+        self.listed |= spiking(graph)
         """Layers whose active units are listed in each step."""
         self.constants: dict[str, tuple[tuple[float, ...], int]] = {}
         self.margins: dict[str, tuple[int, int, int]] = {}
@@ -97,6 +101,7 @@ class _Maker:
                     operations += self._call(name, str(reason))
                 if name in self.listed:
                     operations.append(List(active_units(name), Source(f"layers/{name}/A"), name))
+        operations += synaptic_events(self.graph)
         look = None if any(isinstance(one, Call) for one in operations) else self.look
         arrays = (self.arrivals.scratch, self.margins, self.constants)
         return Program(tuple(operations), *arrays, look, self.codes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+from petabatch.network.events import read_by_synapses
 from petabatch.network.graph import Graph
 from petabatch.spec.compiled import CompiledRule, NotSuitable
 
@@ -37,6 +38,7 @@ def windows(graph: Graph, rules: Mapping[str, CompiledRule], measured: Collectio
     controllers = [layer.controller for layer in layers.values() if layer.controller is not None]
     kept |= {read for one in controllers for read in graph.network.probes[one.energy].layers()}
     kept |= {graph.network.connections[name].post for name in graph.delayed}  # pending spikes are state
+    kept |= read_by_synapses(graph)
     followers: dict[str, list[tuple[str, int]]] = {name: [] for name in layers}
     for post, edges in graph.edges.items():
         for edge in edges:

@@ -114,7 +114,7 @@ def recordings_of(graph: Graph, whole: Graph | None = None) -> Iterator[Recordin
         else:
             continue
         if name in graph.synapses:
-            yield from _of_synapses(graph, name, period if kinds else None)
+            yield from _of_synapses(graph, name, period if kinds else None, kinds)
             continue
         for kind in kinds:
             array = graph.variables[f"connections/{name}/{kind}"]
@@ -172,8 +172,8 @@ def recordings_of(graph: Graph, whole: Graph | None = None) -> Iterator[Recordin
         yield Recording(stream, display, key)
 
 
-def _of_synapses(graph: Graph, name: str, period: int | None) -> Iterator[Recording]:
-    """Yield the recordings of weights of synapses, with which synapses they are of: at the start and the end.
+def _of_synapses(graph: Graph, name: str, period: int | None, kinds: Sequence[str]) -> Iterator[Recording]:
+    """Yield the recordings of synapses, with which synapses they are of: at the start and the end.
 
     The latter have a value of each slice where the former have, so that the points of a sweep have arrays of
     one kind however many are held at once. Places that a slice does not need are 0.
@@ -181,9 +181,10 @@ def _of_synapses(graph: Graph, name: str, period: int | None) -> Iterator[Record
     if period is None:
         return
     synapses, network = graph.synapses[name], graph.network
-    batched = not over_slices(synapses.mode)
     ends = (0, network.run.length)
-    for array in (synapses.weights, *synapses.structure):
+    recorded = [one for one in (synapses.weights, *synapses.learned) if one.name in kinds]
+    for array in (*recorded, *synapses.structure):
+        batched = not over_slices(synapses.mode) or array in synapses.learned
         stream = Stream(
             f"connections/{name}/{array.name}",
             (network.batch, *array.shape) if batched else array.shape,
@@ -193,7 +194,7 @@ def _of_synapses(graph: Graph, name: str, period: int | None) -> Iterator[Record
             array.description,
             array.units,
         )
-        fixed = array.name != "weights"
+        fixed = array not in recorded
         also = ends if fixed or period else (network.run.length,)
         yield Recording(stream, 0 if fixed else period, stream.path, also=also)
 

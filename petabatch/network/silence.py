@@ -30,11 +30,13 @@ class Silence:
         return (table, name) in self._varied
 
     def learns(self, weights: str | None) -> bool:
-        """Return whether weights learn from two layers that are active, or may be drawn again."""
+        """Return whether weights learn from layers that are active, or may be drawn again."""
+        connections = self._graph.network.connections
+        if weights in self._graph.learning_synapses:
+            return connections[weights].pre in self._active or connections[weights].post in self._active
         owner = self._graph.plastic.get(weights) if weights is not None else None
         if weights is None or owner is None or not owner.learns:
             return False
-        connections = self._graph.network.connections
         return owner.revive is not None or any(
             connections[name].pre in self._active and against in self._active
             for name, against in self._graph.learning_pairs[weights]

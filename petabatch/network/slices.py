@@ -53,11 +53,10 @@ def values_of_images(network: Network, layer: str, number: int) -> tuple[float, 
 def synaptic_paths(network: Network, name: str) -> list[str]:
     """Return the key paths that the synapses of a connection follow from, of those that slices differ in."""
     own, connection = f"connections.{name}.", network.connections[name]
-    return [
-        path
-        for path in own_values(network, 0)
-        if path.startswith(own) and not connection.plain(path.removeprefix(own).split("."))
-    ]
+    keys = {
+        path: path.removeprefix(own).split(".") for path in own_values(network, 0) if path.startswith(own)
+    }
+    return [path for path, one in keys.items() if one[0] != "learn" and not connection.plain(one)]
 
 
 def synaptic_values(network: Network, name: str) -> list[dict[str, float]]:

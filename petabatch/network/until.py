@@ -88,7 +88,7 @@ def check_until(network: Network, problems: list[Problem]) -> None:
                 )
             )
     for name, connection in network.connections.items():
-        rule = connection.owner.learn if connection.owner is not None else None
+        rule = owner.learn if (owner := connection.patch_owner) is not None else None
         whole = rule is None or (clock.ends(rule.every.steps(run.display)) and clock.ends(rule.offset))
         if rule is not None and not whole:
             problems.append(

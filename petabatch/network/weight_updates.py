@@ -38,3 +38,6 @@ def weight_updates_of(graph: Graph) -> Iterator[UpdateSchedule]:
         if owner.learn is not None:
             reduced, shared = over_slices(owner.mode), over_positions(owner.mode)
             yield UpdateSchedule(name, owner.learn.every.steps(display), owner.learn.offset, reduced, shared)
+    for name, synapses in graph.learning_synapses.items():
+        if synapses.learn is not None and over_slices(synapses.mode):
+            yield UpdateSchedule(name, synapses.learn.every.steps(display), 0, reduced=True, shared=False)

@@ -64,6 +64,8 @@ def _connections(plan: Plan) -> Iterator[str]:
                 notes.append(f"learns ({owner.learn.type}) every {owner.learn.every}")
         if name in graph.synapses:
             notes.append(_synapses(graph.synapses[name], graph.network.run))
+        if name in graph.learning_synapses:
+            notes.append(_learning(graph.learning_synapses[name]))
         arrow = f"{connection.pre} -> {connection.post} ({connection.into})"
         text = f"{arrow}{'; ' if notes else ''}{', '.join(notes)}"
         yield from wrapped(f"  {name:16} {connection.type:{wide}} ", text, 31)
@@ -84,6 +86,13 @@ def _synapses(synapses: Synapses, run: Run) -> str:
             times = (f"{run.clock.time(steps):g}" for steps in dict.fromkeys((low, high)))
             text += f" ({' to '.join(times)} {run.unit})"
     return text
+
+
+def _learning(synapses: Synapses) -> str:
+    rule = synapses.learn
+    assert rule is not None
+    at = f"at spikes, added up every {rule.every}" if synapses.per == "network" else "at spikes"
+    return f"learn ({rule.type}) {at}"
 
 
 def _costs(plan: Plan) -> Iterator[str]:

@@ -237,9 +237,9 @@ class ConnectionOutput(Model):
 
     every: Schedule = DISPLAY
     """Schedule of recording: at the end of these steps, before step 1, and at the end of the run."""
-    variables: tuple[Literal["weights", "usage"], ...] = ("weights",)
-    """`weights`: the weights. `usage`: how often each pre feature was active at the last update, summed over
-    positions and slices."""
+    variables: tuple[str, ...] = ("weights",)
+    """`weights`: the weights. `usage`, of patches: how often each pre feature was active at the last update,
+    summed over positions and slices. Of synapses that learn, also the traces and variables of their rule."""
 
 
 class Output(Model):

@@ -7,6 +7,9 @@ import traceback
 from types import TracebackType
 from typing import Any
 
+from pydantic_core import PydanticCustomError
+
+from petabatch.equations.grammar import EquationError
 from petabatch.errors import PartError, PetabatchError
 from petabatch.spec.model import Part, is_built_in
 
@@ -52,3 +55,9 @@ def _place(part: type[Part], error: Exception) -> str:
         return ""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
     return f"\n    found:    {file}:{frames[-1].lineno}: {frames[-1].line}" if frames else ""
+
+
+def equation_error(error: EquationError) -> PydanticCustomError:
+    """Return an error of a text of a part as one of its model."""
+    about = {"got": error.found, "expected": error.expected, "hint": error.hint}
+    return PydanticCustomError("equation", str(error).replace("{", "(").replace("}", ")"), about)

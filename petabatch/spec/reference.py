@@ -52,6 +52,7 @@ _KINDS = (
     "initialiser",
     "normaliser",
     "learning rule",
+    "learning rule of synapses",
     "probe",
     "time-scale controller",
 )

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import numpy as np
 
 from petabatch import weight_mode
+from petabatch.spec.plasticity import SynapticRule
 from petabatch.spec.weights import Initial
-from petabatch.variable import Variable, Whole
+from petabatch.variable import Array, Variable, Whole
 
 LONGEST = 2**31 - 2
 """Maximum delay of a synapse in steps."""
@@ -66,6 +68,8 @@ class Synapses:
     """Delay of a synapse at most, in steps."""
     apart: bool = False
     """Slices differ in which synapses they have."""
+    learn: SynapticRule | None = None
+    """How they change; None where they stay."""
 
     @property
     def starts(self) -> np.ndarray:
@@ -120,11 +124,57 @@ class Synapses:
         mode = "all slices" if self.per == "network" else "each slice"
         return Variable("weights", (self.count,), ("synapse",), f"weights of {mode}", per=self.per)
 
+    @property
+    def orders(self) -> tuple[Variable, ...]:
+        """The other orders in which events go through synapses that learn, made of `structure`."""
+        if self.learn is None:
+            return ()
+        per, count, found = self.connected_per, self.count, []
+        said = [("by_delay", "synapses of each pre unit by delay")] if self.delayed else []
+        if self.learn.plasticity.on_post is not None:
+            said += [("incoming", "synapses by post unit"), ("sources", "pre unit of each of these")]
+            text, shape = "first of the incoming synapses of each post unit", (self.ends.post_units + 1,)
+            found.append(
+                Variable("post_starts", shape, ("post",), text, dtype="int64", per=per, checkpoint=False)
+            )
+        return (
+            *found,
+            *(
+                Variable(name, (count,), ("synapse",), text, dtype="int32", per=per, checkpoint=False)
+                for name, text in said
+            ),
+        )
+
+    def put_in_order(self, arrays: Mapping[str, Array]) -> None:
+        """Fill `orders` of the `structure`, `[slices or 1, ...]`."""
+        for index in range(len(arrays["starts"]) if self.orders else 0):
+            starts, targets = arrays["starts"][index], arrays["targets"][index]
+            count = int(starts[-1])
+            sources = np.repeat(np.arange(len(starts) - 1, dtype=np.int32), np.diff(starts))
+            if "by_delay" in arrays:
+                arrays["by_delay"][index, :count] = np.lexsort((arrays["delays"][index, :count], sources))
+            if "incoming" in arrays:
+                order = np.argsort(targets[:count], kind="stable")
+                arrays["incoming"][index, :count], arrays["sources"][index, :count] = order, sources[order]
+                units = np.arange(self.ends.post_units + 1)
+                arrays["post_starts"][index] = np.searchsorted(targets[:count][order], units)
+
+    @property
+    def learned(self) -> tuple[Variable, ...]:
+        """The variables of the rule, beside the weights."""
+        if self.learn is None:
+            return ()
+        held = self.per == "network"
+        return self.learn.plasticity.arrays(self.ends, self.count, self.delayed, held)
+
     def variables(self) -> tuple[Variable, ...]:
         """Declare the arrays of a connection."""
-        found = [*self.structure, self.weights]
-        if self.delayed:
+        found = [*self.structure, self.weights, *self.orders, *self.learned]
+        if self.delayed or self.learn is not None:
             text = "what arrives in later steps, that of step t in place t modulo the length"
-            shape, dims = (self.longest + 1, *self.ends.shape), ("lag", "y", "x", "feature")
+            places = self.longest + 1
+            if self.learn is not None:  # weights are read where spikes arrive
+                text, places = "what arrives in the next step", 1
+            shape, dims = (places, *self.ends.shape), ("lag", "y", "x", "feature")
             found.append(Variable("pending", shape, dims, text))
         return tuple(found)

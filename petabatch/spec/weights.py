@@ -7,12 +7,13 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 
 from petabatch.arrays import is_array
-from petabatch.spec.model import Flag, Offset, Part
+from petabatch.spec.frozen import FROZEN
+from petabatch.spec.model import Finite, Flag, Offset, OneOf, Part
 from petabatch.spec.schedule import DISPLAY, Schedule
 from petabatch.variable import Array, Variable
 
@@ -85,6 +86,10 @@ class Initial(Part):
         For a state variable, return its values `[ny, nx, nf]`. If the values are `given` per slice, a leading
         batch axis is added to `shape`.
         """
+
+
+NumberOrInitial = Annotated[dict[str, Finite | Annotated[Initial, OneOf(Initial)]], FROZEN]
+"""Numbers by name, or initialisers for a value of each unit or synapse."""
 
 
 class Normalize(Part):

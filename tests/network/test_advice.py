@@ -30,7 +30,7 @@ from petabatch.layers import (
     Sigmoid,
     SpikeTimes,
 )
-from petabatch.learning import Hebbian
+from petabatch.learning import Hebbian, SynapticEquations
 from petabatch.learning.revive import Revive
 from petabatch.network.advice import Advice, advice
 from petabatch.network.build import build
@@ -81,6 +81,27 @@ def chain(layer: Layer, connection: Connection | None = None, **keys: Any) -> Ne
         **{"run": Run(steps=20, display=5), "layers": layers, "connections": connections, "output": output}
         | keys
     )
+
+
+@pytest.mark.parametrize("learn", [True, False])
+def test_synapses_of_zeros_are_told_unless_they_learn(learn: bool) -> None:
+    rule = SynapticEquations(on_pre="w += 0.1 * r", factors={"r": "reward"}) if learn else None
+    connections = {
+        "c": Sparse(
+            pre="p", post="n", target="v", probability=1.0, init=ConstantWeights(value=0.0),
+            mode="non_shared", learn=rule,
+        )
+    }  # fmt: skip
+    layers = {
+        "p": Poisson(shape=(1, 1, 4), rate=0.5),
+        "n": Neurons(shape=(1, 1, 2), equations="dv/dt = -v", spike="v > 1", reset="v = 0"),
+        "reward": Neurons(shape=(1, 1, 1), equations="dr/dt = -r", start={"r": 1.0}),
+    }
+    output = Output(layers={"n": LayerOutput()})
+    net = Network(run=Run(steps=20), layers=layers, connections=connections, output=output)
+    told = str(said(net))
+    assert ("connections.c: its weights are all 0, and nothing changes them" in told) != learn
+    assert ("layers that nothing reads" in told) != learn
 
 
 @pytest.mark.parametrize("kind", [LCA, FISTA])

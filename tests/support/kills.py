@@ -4,6 +4,7 @@
     python tests/support/kills.py --times 10 --ranks 3 --networks 20
     python tests/support/kills.py --times 10 --ranks 4 --split rows     # or features: two ranks share a slice
     python tests/support/kills.py --times 20 --ranks 3 --format zarr
+    python tests/support/kills.py --times 20 --ranks 3 --synapses       # which learn at spikes, in its place
 
 Both codes are recorded, both dictionaries learn, checkpoints are written every 5 displays. With ranks, runs
 are started and resumed on 1 to that many, and either all processes or one rank alone are killed. After each
@@ -84,6 +85,74 @@ def write_params(folder: Path, displays: int) -> Path:
     return file
 
 
+SYNAPSES = """
+[run]
+batch = 5
+display = 200
+displays = {displays}
+dt = 0.1
+
+[layers.given]
+type = "poisson"
+shape = [1, 1, 60]
+rate = 0.05
+
+[layers.units]
+type = "neurons"
+shape = [1, 1, 200]
+equations = "dv/dt = -v / 10"
+spike = "v > 1"
+reset = "v = 0"
+
+[connections.alone]
+type = "sparse"
+pre = "given"
+post = "units"
+target = "v"
+probability = 0.5
+mode = "non_shared"
+per_slice = true
+delays = {{ type = "uniform", low = 0.0, high = 3.0 }}
+init = {{ type = "uniform", low = 0.0, high = 0.2 }}
+learn = {{ type = "stdp", a_plus = 0.01, a_minus = 0.0105, largest = 0.3 }}
+
+[connections.together]
+type = "sparse"
+pre = "units"
+post = "units"
+target = "v"
+probability = 0.1
+init = {{ type = "gaussian", std = 0.05 }}
+
+[connections.together.learn]
+type = "synapses"
+on_pre = "x += 1; c -= y; w -= 0.001 * y; delivered = w * exp(-x)"
+on_post = "y += 1; c += x; w += 0.001 * c"
+traces = {{ x = 20.0, y = 20.0, c = 50.0 }}
+bounds = [-0.2, 0.2]
+
+[output]
+flush = "2 displays"
+
+[output.layers]
+units = {{ every = 20, variables = ["spikes", "v"] }}
+
+[output.connections]
+alone = {{ variables = ["weights", "x", "y"] }}
+together = {{ variables = ["weights", "c"] }}
+
+[checkpoint]
+every = "70 steps"
+"""
+
+
+def write_synapses(folder: Path, displays: int) -> Path:
+    """Write a network of synapses that learn in each slice, and in all together; return its file."""
+    file = folder / "synapses.toml"
+    file.write_text(SYNAPSES.format(displays=displays))
+    return file
+
+
 class Campaign:
     """Runs of one params file that are killed and resumed."""
 
@@ -95,9 +164,10 @@ class Campaign:
         varied: bool = False,
         split: str | None = None,
         form: str = "hdf5",
+        write: Callable[[Path, int], Path] = write_params,
     ) -> None:
         self._parts = 1 if split is None else 2
-        self.folder, self.random, self.file = folder, random.Random(seed), write_params(folder, displays)
+        self.folder, self.random, self.file = folder, random.Random(seed), write(folder, displays)
         values = {key: draw(self.random) for key, draw in SETTINGS.items()} if varied else {}
         self.settings = [
             text for key, value in values.items() for one in _keys(key) for text in ("-s", f"{one}={value}")
@@ -222,15 +292,17 @@ if __name__ == "__main__":
     parser.add_argument("--split", choices=("features", "rows"), help="what two ranks share a slice by")
     parser.add_argument("--format", choices=("hdf5", "zarr"), default="hdf5", help="output.format")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--synapses", action="store_true", help="a network of synapses that learn")
     chosen = parser.parse_args()
+    write = write_synapses if chosen.synapses else write_params
     with tempfile.TemporaryDirectory() as place:
         # compiles the kernels, which is no part of `span`
-        Campaign(Path(place), chosen.seed, displays=1, split=chosen.split, form=chosen.format)
+        Campaign(Path(place), chosen.seed, displays=1, split=chosen.split, form=chosen.format, write=write)
     for number in range(chosen.networks):
         with tempfile.TemporaryDirectory() as place:
             varied = chosen.networks > 1
             seed, split, form = chosen.seed + number, chosen.split, chosen.format
-            campaign = Campaign(Path(place), seed, varied=varied, split=split, form=form)
+            campaign = Campaign(Path(place), seed, varied=varied, split=split, form=form, write=write)
             print(*campaign.settings)
             for line in campaign.run(chosen.times, chosen.ranks):
                 print(line, flush=True)

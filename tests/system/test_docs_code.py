@@ -56,6 +56,7 @@ SMALLER_DEMOS = {
     },
     "demos/sparsity/sparsity.toml": {"display = 400": "display = 10"},
     "demos/spiking_lca/network.toml": {"display = 20000": "display = 500"},
+    "demos/stdp/network.toml": {"batch = 32": "batch = 2", "displays = 100": "displays = 10"},
     "demos/two_eyes/two_eyes.toml": {"displays = 250": "displays = 25"},
     "demos/two_layers/two_layers.toml": {"display = 120": "display = 10", "displays = 250": "displays = 25"},
     "demos/wilson_cowan/network.toml": {"display = 4000": "display = 400"},

@@ -156,4 +156,8 @@ def _steps(bindings: Sequence[Binding], arrays: Mapping[str, Array], fails: Fail
             graph, name, arrays, drive, potential, parts, kernel, tile, told, deliveries.skip(name)
         )
 
-    return backend.steps(graph, [[operation(name) for name in level] for level in graph.order])
+    def at_end(make: Callable[[int], None]) -> Operation:
+        return lambda ctx: make(ctx.step)
+
+    levels = [[operation(name) for name in level] for level in graph.order]
+    return backend.steps(graph, [*levels, *([at_end(make)] for make in deliveries.events())])

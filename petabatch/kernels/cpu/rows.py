@@ -102,7 +102,7 @@ def _compiled(function: Callable[..., None], form: Form, precision: str, checked
     exec(compile(text, file, "exec"), names)
     call: Any = names["call"]
     values = _constants(function)
-    version = crc32(f"{text} {precision} {checked} {values} {_sources(Path(file))}".encode())
+    version = crc32(f"{text} {form} {precision} {checked} {values} {_sources(Path(file))}".encode())
     call.__qualname__ = function.__qualname__
     dispatcher = numba.njit(**options)(call)
     written = Path(file).is_file() or hasattr(function, "generated")
@@ -137,12 +137,13 @@ def _text(form: Form) -> str:
         given.append(f"(at[{STEP}] - 1) * n[0]")  # `Clock.t`
     arrays = [f"floats(at[{ARRAYS + number}], at[{UNITS}])" for number in range(form.arrays)]
     begin, end = form.buffers, form.buffers + len(form.variables)
+    inputs = " ".join(f"{one}," for one in arrays[:begin])
     return f"""def call(table):
     at = longs(table, {ARRAYS + form.arrays})
     n = numbers(at[{PARAMETERS}], {form.numbers})
     row(
         Parameters({", ".join(given)}), State({", ".join(arrays[begin:end])}),
-        ({", ".join(arrays[:begin])},), Draws({", ".join(arrays[end:-1])}), {arrays[-1]},
+        ({inputs}), Draws({", ".join(arrays[end:-1])}), {arrays[-1]},
     )
 """
 

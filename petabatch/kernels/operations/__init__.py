@@ -7,5 +7,5 @@ fields. The layout of the record, how it is written and read, and what profiles 
     base        when an operation is made, what it reads and writes
     transport   copies, padding, what ranks exchange        patches, weights   what patches deliver
     synapses    what single synapses deliver                updates            pieces of updates of layers
-    look        the duality gap
+    look        the duality gap                         plasticity         events of synapses that learn
 """

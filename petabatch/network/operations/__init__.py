@@ -4,6 +4,7 @@ The others are declared in `kernels/operations/`. `network/program.py` derives t
 """
 
 from petabatch.network.operations.program import Program
+from petabatch.network.operations.synapses import SynapticEvents
 from petabatch.network.operations.updates import Call, Control, Deliver, Drive, LazyUpdate, Update
 
-__all__ = ["Call", "Control", "Deliver", "Drive", "LazyUpdate", "Program", "Update"]
+__all__ = ["Call", "Control", "Deliver", "Drive", "LazyUpdate", "Program", "SynapticEvents", "Update"]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 import numpy as np
 
 from petabatch.spec.model import Finite, Flag, Index, Part
+from petabatch.spec.plasticity import Plasticity
 from petabatch.spec.synapses import Ends, Synapses
 from petabatch.spec.weights import Initial, Learning, Normalize
 from petabatch.variable import Array, Border, Variable
@@ -98,6 +99,11 @@ class Connection(Part):
     def carries(self) -> str:
         """The variable of the pre layer that it delivers: its activity, unless it says otherwise."""
         return "A"
+
+    @property
+    def later(self) -> bool:
+        """Whether it delivers in the next step at the earliest, so that it closes no cycle."""
+        return False
 
     def plain(self, keys: Sequence[str]) -> bool:
         """Return whether a number under `keys` is valid if it is finite, and changes numbers of steps alone.
@@ -196,12 +202,16 @@ class WeightOwner(Protocol):
         """How the weights start; None where they are given with the synapses."""
 
     @property
-    def learn(self) -> Learning | None:
-        """The learning rule, None where they stay."""
+    def learns(self) -> bool:
+        """Whether they ever change: there is a rule, and it does not say `never`."""
 
     @property
-    def learns(self) -> bool:
-        """Whether they are ever updated: there is a rule, and it does not say `never`."""
+    def plasticity(self) -> Plasticity | None:
+        """What happens at the spikes of single synapses that learn; None of patches, and where they stay."""
+
+    @property
+    def learned(self) -> Collection[str]:
+        """The names of further variables that change with the weights of single synapses."""
 
     @property
     def as_patches(self) -> PatchOwner | None:
@@ -214,6 +224,10 @@ class PatchOwner(WeightOwner, Protocol):
     @property
     def init(self) -> Initial:
         """How the weights start."""
+
+    @property
+    def learn(self) -> Learning | None:
+        """The learning rule, None where they stay."""
 
     @property
     def normalize(self) -> Normalize | None:

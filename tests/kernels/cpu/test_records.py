@@ -11,7 +11,7 @@ import pytest
 from petabatch.kernels.cpu.addresses import SIGNATURE
 from petabatch.kernels.cpu.program import calls, records
 from petabatch.kernels.cpu.program.operations import OPERATIONS
-from petabatch.kernels.operations import look, patches, synapses, transport, updates
+from petabatch.kernels.operations import look, patches, plasticity, synapses, transport, updates
 from petabatch.kernels.operations.base import OfSource, Operation
 from petabatch.kernels.operations.fields import Doubles, Source, encoded, fields_of
 from petabatch.kernels.operations.updates import LazyDrive, Measure
@@ -66,7 +66,7 @@ def test_a_kernel_reads_by_name_what_the_declaration_names(monkeypatch: pytest.M
 
 
 def test_every_operation_that_is_declared_has_a_kernel() -> None:
-    modules = (look, patches, synapses, transport, updates)
+    modules = (look, patches, plasticity, synapses, transport, updates)
     kinds = {one for module in modules for one in vars(module).values() if isinstance(one, type)}
     declared = {one for one in kinds if issubclass(one, Operation)} - {Operation, OfSource}
     without = {patches.Carry, patches.Weighted, updates.Random, Measure}

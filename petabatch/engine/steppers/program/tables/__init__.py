@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from petabatch.engine.steppers.program.tables import lazy, rooms, updates
+from petabatch.engine.steppers.program.tables import lazy, rooms, synapses, updates
 from petabatch.engine.steppers.program.tables.items import items_of, parts_of
 from petabatch.engine.steppers.program.tables.rules import NORMS
 from petabatch.engine.steppers.program.tables.writer import Writer
@@ -18,7 +18,7 @@ from petabatch.kernels.operations.base import Operation
 from petabatch.kernels.operations.transport import Copy
 from petabatch.kernels.operations.updates import Measure
 from petabatch.network.graph import Graph
-from petabatch.network.operations import Call, Control, LazyUpdate, Program, Update
+from petabatch.network.operations import Call, Control, LazyUpdate, Program, SynapticEvents, Update
 from petabatch.network.stages import find_stages, side_by_side
 from petabatch.spec.compiled import Term
 
@@ -27,6 +27,7 @@ _WRITE: Mapping[type[Operation], Callable[[Writer, Any], None]] = {
     Control: updates.control,
     Call: updates.call,
     LazyUpdate: lazy.lazy_update,
+    SynapticEvents: synapses.synaptic_events,
 }
 """What writes the rows of operations that are made of several; others are compiled as they are declared."""
 

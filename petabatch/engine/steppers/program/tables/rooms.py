@@ -16,6 +16,7 @@ from petabatch.kernels.operations.look import Look
 from petabatch.kernels.operations.patches import Project, Spread, Synthesize
 from petabatch.kernels.operations.synapses import List, Scatter
 from petabatch.kernels.operations.transport import Exchange, Join
+from petabatch.network.operations import SynapticEvents
 from petabatch.network.stages import row_tiles
 from petabatch.network.together import abreast, kept, together
 
@@ -83,7 +84,9 @@ def _list(to: Writer, one: List) -> Ready:
     # One list more than are kept: a list that does not fit at the end of the room begins at its start.
     to.scratch |= {one.out: (places + 1) * count, one.values: (places + 1) * count, one.ends: 1 + 2 * places}
     readers = [s for s in to.program.operations if isinstance(s, Scatter) and s.active == one.out]
-    several = to.slices > 1 and one.layer not in to.kept and all(abreast(to.graph, s) for s in readers)
+    by_events = any(isinstance(s, SynapticEvents) and s.active == one.out for s in to.program.operations)
+    several = to.slices > 1 and one.layer not in to.kept and not by_events
+    several = several and all(abreast(to.graph, s) for s in readers)
     return one, one, several
 
 
