@@ -105,7 +105,8 @@ def shrink_of(where: Choice) -> Callable[[Any, Any, Curve], Any]:
 
     def shrink(u: Any, price: Any, c: Curve) -> Any:
         size = abs(u) if c.signed else u
-        a = where(size < price, c.minimum, size - price)
+        a = size - price
+        a = where(a < c.minimum, c.minimum, a)
         return where(u < size, -a, a) if c.signed else a
 
     return shrink

@@ -136,7 +136,7 @@ class FISTA(Layer):
         start = previous + momentum * moved
         ahead = start + k * (drive[0] + momentum * turned)
         price = k * previous.dtype.type(self.threshold)
-        code = shrink_of(xp.where)(ahead, price, self.curve) + 0  # no -0
+        code = shrink_of(xp.where)(ahead, price, self.curve)
 
         uphill = dot(start - code, code - previous) > 0
         state["age"][...] = xp.where(broken, -1, 1) * xp.where(uphill, 1.0, older)

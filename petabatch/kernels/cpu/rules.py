@@ -13,7 +13,7 @@ import numpy as np
 from petabatch.kernels.cpu.jit import FAST, njit
 from petabatch.kernels.cpu.sums import wide_squares, wide_total
 from petabatch.kernels.rules import GRADIENT, HEAVY_BALL, LEAKY, MOMENTUM, Cell
-from petabatch.kernels.transfer import shrink_of, transfer_of
+from petabatch.kernels.transfer import Curve, shrink_of, transfer_of
 
 ZERO = np.float32(0)
 
@@ -105,13 +105,13 @@ def compare(drive: Any, A: Any, V: Any, before: Any, some: Any, more: Any) -> tu
 
 @njit(nogil=True, fastmath=FAST, error_model="numpy")
 def _accelerate(
-    drive: Any, A: Any, V: Any, before: Any, momentum: Any, k: Any, c: Cell, uphill: Any
+    drive: Any, A: Any, V: Any, before: Any, momentum: Any, k: Any, c: Curve, uphill: Any
 ) -> None:  # fmt: skip
-    price = k * c.curve.threshold
+    price = k * c.threshold
     for i in range(uphill.size):
         start = A[i] + momentum * (A[i] - V[i])
         u = start + k * (drive[i] + momentum * (drive[i] - before[i]))
-        a = shrink(u, price, c.curve)
+        a = shrink(u, price, c)
         uphill[i] = (start - a) * (a - A[i])
         V[i], A[i], before[i] = A[i], a, drive[i]
 
@@ -129,6 +129,8 @@ def accelerate(
     for begin in range(0, drive.size, some.size):
         end = min(begin + some.size, drive.size)
         part = some[: end - begin]
-        _accelerate(drive[begin:end], A[begin:end], V[begin:end], before[begin:end], momentum, k, c, part)
+        _accelerate(
+            drive[begin:end], A[begin:end], V[begin:end], before[begin:end], momentum, k, c.curve, part
+        )
         uphill += wide_total(part)
     return uphill

@@ -84,9 +84,23 @@ def test_slices_have_numbers_of_their_own(key: str, called: set[str]) -> None:
     assert not called
 
 
+class Doubled(LeakyIntegrator):
+    """Adds up in another way for one number."""
+
+    type: Literal["doubled"] = "doubled"  # type: ignore[assignment]
+    capabilities = Capabilities(graph_safe=True)
+    factor: float = 1.0
+
+    def update(self, ctx: StepContext, state: Any, drive: Any, *activities: Any) -> None:
+        more = [drive[0] * self.factor] if self.factor else drive
+        LeakyIntegrator.update(self, ctx, state, more, *activities)
+
+
 def test_slices_that_differ_in_more_than_numbers_are_updated_apart(called: set[str]) -> None:
-    assert_agree(network(slices={"layers.code.width": (0.0, 0.2, 0.2)}), EmulatedGpu(), 2e-5)
-    assert called == {"LCA"}  # without a width, there is no line to its top
+    slices = {"layers.middle.factor": (0.0, 0.2, 0.2), "layers.code.width": (0.0, 0.2, 0.2)}
+    middle = Doubled(shape=CODE, tau=3.0)
+    assert_agree(network(middle, slices=slices), EmulatedGpu(), 2e-5)
+    assert called == {"LeakyIntegrator"}  # a firm threshold without a width is one with other numbers
 
 
 class Summed(Layer):

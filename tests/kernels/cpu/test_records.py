@@ -9,13 +9,17 @@ import numpy as np
 import pytest
 
 from petabatch.kernels.cpu.addresses import SIGNATURE
+from petabatch.kernels.cpu.jit import njit
 from petabatch.kernels.cpu.program import calls, records
 from petabatch.kernels.cpu.program.operations import OPERATIONS
+from petabatch.kernels.cpu.program.views import floats
 from petabatch.kernels.operations import look, patches, plasticity, synapses, transport, updates
 from petabatch.kernels.operations.base import OfSource, Operation
 from petabatch.kernels.operations.fields import Doubles, Source, encoded, fields_of
 from petabatch.kernels.operations.updates import LazyDrive, Measure
 from petabatch.kernels.rows import NUMBERS
+from petabatch.kernels.rules import Cell
+from petabatch.kernels.transfer import Curve
 
 
 @dataclass(frozen=True)
@@ -28,6 +32,37 @@ class Weigh(Operation):
     more: Doubles
 
 
+@dataclass(frozen=True)
+class Ruled(Operation):
+    """What writes the numbers of a rule."""
+
+    before: float
+    cell: Cell
+
+
+@dataclass(frozen=True)
+class Kept(Ruled):
+    """The same, whose kernel has what is stored."""
+
+
+CELL = Cell(
+    3, np.float32(0.1), np.float32(0.2), np.float32(0.3), np.float32(0.4), 0.5, 0.6,
+    Curve.of("firm", 0.7, shift=0.05, width=0.8, minimum=0.9, maximum=2.0, signed=True),
+)  # fmt: skip
+
+
+@njit()
+def put(c: Any, out: Any) -> None:
+    """Write all numbers of a rule."""
+    t = c.curve
+    numbers = [
+        c.rule, c.self_interaction, c.inertia, c.e, c.gain, c.dt, c.tau, t.form, int(t.signed),
+        int(t.bounded), t.threshold, t.top, t.shift, t.slope, t.minimum, t.maximum,
+    ]  # fmt: skip
+    for n in range(len(numbers)):
+        out[n] = np.float32(numbers[n])
+
+
 class Named:
     """Arrays that are called as they are numbered."""
 
@@ -38,6 +73,19 @@ class Named:
         raise NotImplementedError
 
     geometry = summed = driven = none
+
+
+def call(one: Operation, arrays: np.ndarray) -> None:
+    """Make an operation in step 5."""
+    columns, numbers = encoded(one, Named())
+    rows, own = np.array([columns]), np.zeros(NUMBERS)
+    own[: len(numbers)] = numbers
+    frame = np.zeros(calls.FRAME, np.int64)
+    frame[calls.ROWS], frame[calls.WIDTH] = rows.ctypes.data, rows.shape[1]
+    frame[calls.CONSTANTS], frame[calls.OPERATIONS] = own.ctypes.data, 1
+    frame[calls.ARRAYS], frame[calls.HELD] = arrays.ctypes.data, len(arrays)
+    frame[calls.STEP] = 5
+    records.OPERATIONS[type(one), False](frame.ctypes.data)
 
 
 def test_a_kernel_reads_by_name_what_the_declaration_names(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,16 +101,28 @@ def test_a_kernel_reads_by_name_what_the_declaration_names(monkeypatch: pytest.M
     arrays = np.array(
         [[0, 0, 1], [out.ctypes.data, 2, 1], [steps.ctypes.data, 2, 3], [more.ctypes.data, 1, 1]], np.int64
     )
-    columns, numbers = encoded(Weigh("1", Source("2", 1), (10, 100), 2.0, "3"), Named())
-    rows, own = np.array([columns]), np.zeros(NUMBERS)
-    own[: len(numbers)] = numbers
-    frame = np.zeros(calls.FRAME, np.int64)
-    frame[calls.ROWS], frame[calls.WIDTH] = rows.ctypes.data, rows.shape[1]
-    frame[calls.CONSTANTS], frame[calls.OPERATIONS] = own.ctypes.data, 1
-    frame[calls.ARRAYS], frame[calls.HELD] = arrays.ctypes.data, len(arrays)
-    frame[calls.STEP] = 5  # the source is that of step 4: place 1 of 3
-    records.OPERATIONS[Weigh, False](frame.ctypes.data)
+    call(
+        Weigh("1", Source("2", 1), (10, 100), 2.0, "3"), arrays
+    )  # the source is that of step 4: place 1 of 3
     np.testing.assert_array_equal(out, [2 * 2 + 0.5 + 500, 2 * 3 + 0.5 + 500])
+
+
+@pytest.mark.parametrize("kind", [Ruled, Kept])
+def test_a_named_tuple_of_numbers_is_one_in_kernels(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(records, "OPERATIONS", {})
+
+    @records.operation(Ruled)
+    def write(op: Any) -> None:
+        put(op.cell, op.out)
+
+    @records.operation(Kept, stored=True)
+    def write_kept(op: Any, cell: Any, arrays: Any) -> None:
+        put(cell, floats(arrays, op.out, 0))
+
+    f, out = np.float32, np.zeros(len(CELL._fields) + len(CELL.curve), np.float32)
+    call(kind("1", 7.0, CELL), np.array([[0, 0, 1], [out.ctypes.data, out.size, 1]], np.int64))
+    expected = [f(value) for value in (*CELL[:-1], *CELL.curve)]
+    np.testing.assert_array_equal(out[:-1], expected)
 
 
 def test_every_operation_that_is_declared_has_a_kernel() -> None:
