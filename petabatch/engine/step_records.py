@@ -59,6 +59,8 @@ class StepRecords:
     """By the key of a slice's array, the units of the layer."""
     listed: Mapping[int, str]
     """Recordings of active units, and their layers."""
+    real: str
+    """The precision of the run, that of activities."""
     steps: int
     """Most steps of a call, of which each has a place in the array: `step % steps`."""
 
@@ -71,6 +73,7 @@ class StepRecords:
         """
         program, graph = plan.method.program, plan.graph
         most = min(graph.network.run.display, plan.length) if graph.shows else plan.length
+        real = graph.network.run.precision
         made = {one.layer for one in program.operations if isinstance(one, Update | LazyUpdate)}
         made = set() if program.interpreted else made - program.readers
         layers = {
@@ -78,7 +81,7 @@ class StepRecords:
             for index, recording in enumerate(plan.recordings)
             for layer in made
             if (recording.stream.events and recording.key == f"layers/{layer}/A")
-            or (recording.stream.path == f"layers/{layer}/A" and recording.stream.dtype == "float32")
+            or (recording.stream.path == f"layers/{layer}/A" and recording.stream.dtype == real)
         }
         # A display that ends early is made in several calls, of slices in other places.
         variables = set() if graph.network.run.until is not None else _variables(plan, made)
@@ -95,7 +98,7 @@ class StepRecords:
         units = {
             index: math.prod(graph.network.layers[layer].shape) for index, layer in (layers | others).items()
         }
-        steps = {index: _steps(units[index], most, layers.get(index) in lists) for index in units}
+        steps = {index: _steps(units[index], most, layers.get(index) in lists, real) for index in units}
         known = {
             index: plan.recordings[index]
             for index in steps
@@ -103,7 +106,7 @@ class StepRecords:
         }
         listed = {index: layers[index] for index in known if layers.get(index) in lists}
         sizes = {_key(one): units[index] for index, one in known.items() if index not in listed}
-        return cls(known, sizes, listed, min(map(steps.__getitem__, known), default=UNLIMITED))
+        return cls(known, sizes, listed, real, min(map(steps.__getitem__, known), default=UNLIMITED))
 
     @property
     def copies(self) -> list[Copy]:
@@ -122,11 +125,11 @@ class StepRecords:
     @property
     def nbytes(self) -> int:
         """Bytes of the arrays of a slice."""
-        return 4 * sum(self.steps * size for size in self.sizes.values())
+        return np.dtype(self.real).itemsize * sum(self.steps * size for size in self.sizes.values())
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Return the arrays of a slice, `[1, steps, size]`, by key."""
-        return {key: np.zeros((1, self.steps, size), np.float32) for key, size in self.sizes.items()}
+        return {key: np.zeros((1, self.steps, size), self.real) for key, size in self.sizes.items()}
 
     def write(
         self,
@@ -174,16 +177,15 @@ class StepRecords:
 
 
 def _variables(plan: Plan, layers: Collection[str]) -> set[str]:
-    """Return the keys of the variables of units of layers, in float32, that steps keep up to date."""
+    """Return the keys of variables of units, of the precision of the run, that steps keep up to date."""
     network, lazy = plan.graph.network, {one.layer for one in plan.method.program.lazy}
-    if network.run.precision != "float32":
-        return set()
+    real = network.run.precision
     return {
         f"layers/{name}/{variable.name}"
         for name in layers
         if name not in lazy
         for variable in network.layers[name].variables()
-        if variable.shape == network.layers[name].shape and variable.dtype in ("float", "float32")
+        if variable.shape == network.layers[name].shape and variable.dtype_in(real) == real
     }
 
 
@@ -191,7 +193,8 @@ def _key(recording: Recording) -> str:
     return f"records/{recording.stream.path}"
 
 
-def _steps(size: int, most: int, lists: bool) -> int:
+def _steps(size: int, most: int, lists: bool, real: str) -> int:
     """Return the steps of a call of at most `most` for which there is room, as arrays or as lists."""
-    room = _LISTS // (8 * size) - 1 if lists else _BYTES // (4 * size)
+    each = np.dtype(real).itemsize
+    room = _LISTS // (2 * each * size) - 1 if lists else _BYTES // (each * size)
     return min(most, room)

@@ -27,7 +27,7 @@ SHIFTED, LINE = range(2)
 """Forms: V - shift; below `top`, a line to it from `minimum` at the threshold."""
 _FORMS: Mapping[Transfer, int] = {"soft": SHIFTED, "hard": SHIFTED, "firm": LINE}
 Single = Annotated[float, "float32"]
-"""A number that compiled steps have in float32."""
+"""A number that compiled steps have in the precision of the run, GPU kernels in float32."""
 Choice = Callable[[Any, Any, Any], Any]
 """`where(condition, a, b)` of numbers or arrays; both a and b are computed."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-import numpy as np
 from pydantic import model_validator
 from pydantic_core import PydanticCustomError
 
@@ -61,7 +60,8 @@ class Bins(Layer):
     ) -> None:
         """Find the bin of each number."""
         xp, count = ctx.xp, self.shape[2]
-        size = np.float32(self.high - self.low) / np.float32(count)
+        real = activity.dtype.type
+        size = real(self.high - self.low) / real(count)
         x = xp.clip(drive[0], self.low, self.high)
         feature = xp.arange(count)
         if self.width > 0:

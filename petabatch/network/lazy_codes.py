@@ -68,6 +68,8 @@ def _check(graph: Graph, name: str, rule: CompiledRule) -> None:
     run, layer, edges = graph.network.run, graph.network.layers[name], lazy_edges(graph, name)
     if run.kernel == "dense":
         raise NotSuitable('run.kernel is "dense"')
+    if run.precision != "float32":
+        raise NotSuitable(f"run.precision is {run.precision}, and lazy evaluation is float32")
     readers = [other for other, one in graph.network.layers.items() if one.reset_to == name]
     carriers = [
         other for other, one in graph.network.connections.items() if one.pre == name and one.carries != "A"

@@ -207,8 +207,8 @@ def _check_run(graph: Graph) -> None:
     run = graph.network.run
     if run.kernel == "array":
         raise NotSuitable('run.kernel is "array"')
-    if run.precision != "float32":
-        raise NotSuitable(f"run.precision is {run.precision}, and compiled steps are float32")
+    if run.device == "gpu" and run.precision != "float32":
+        raise NotSuitable(f"run.precision is {run.precision}, and CUDA kernels are float32")
     if run.device == "gpu" and graph.network.parallel.parts > 1:
         raise NotSuitable(f"{graph.network.parallel.split} shares slices between ranks")
 

@@ -19,7 +19,7 @@ class NotSuitable(Exception):
 
 @dataclass(frozen=True)
 class CompiledRule:
-    """The update of a layer from its input as compiled code makes it, unit by unit, in float32.
+    """The update of a layer from its input as compiled code makes it, unit by unit.
 
     A subclass does not inherit the rule of its base class, since the `update` that it overrides may differ.
     One to which the rule applies returns `super().compiled_rule()`.
@@ -63,21 +63,19 @@ class CompiledRule:
     energy: str = ""
     """The energy probe that the controller follows."""
 
-    def decays(self, dt: float) -> tuple[np.float32, np.float32]:
-        """Return (e, gain) of a step of `dt`, (0, 0) for rules that have none."""
-        if self.decay is None:
-            return np.float32(0), np.float32(0)
-        e, gain = self.decay(dt, np.dtype(np.float32))
-        return np.float32(e), np.float32(gain)
+    def decays(self, dt: float, precision: str = "float32") -> tuple[Any, Any]:
+        """Return (e, gain) of a step of `dt` in a precision, (0, 0) for rules that have none."""
+        real = np.dtype(precision)
+        e, gain = (0.0, 0.0) if self.decay is None else self.decay(dt, real)
+        return real.type(e), real.type(gain)
 
-    def cell(self, number: int, dt: float) -> Cell:
+    def cell(self, number: int, dt: float, precision: str = "float32") -> Cell:
         """Return the numbers of the rule `number` in steps of `dt`; a polyline is applied after the rule."""
         curve = self.curve if isinstance(self.curve, Curve) else RECTIFIER
-        e, gain = self.decays(dt)
+        (e, gain), real = self.decays(dt, precision), np.dtype(precision).type
         if self.decay is None:
-            e = np.float32(self.numbers.get("factor", 1.0))
-        own, inertia = np.float32(self.self_interaction), np.float32(self.inertia)
-        return Cell(number, own, inertia, e, gain, dt, self.tau, curve)
+            e = real(self.numbers.get("factor", 1.0))
+        return Cell(number, real(self.self_interaction), real(self.inertia), e, gain, dt, self.tau, curve)
 
 
 @dataclass(frozen=True)

@@ -33,8 +33,9 @@ from petabatch.kernels.cpu.program.draws import draw_each
 from petabatch.kernels.cpu.program.lazy.step import materialise
 from petabatch.kernels.cpu.program.loop import advance, advance_each
 from petabatch.kernels.cpu.program.operations import OPERATIONS
-from petabatch.kernels.cpu.program.records import name_of
+from petabatch.kernels.cpu.program.records import caller, name_of
 from petabatch.kernels.cpu.program.synapses import list_before
+from petabatch.kernels.cpu.program.views import Arrays
 from petabatch.kernels.cpu.program.whole import norm
 from petabatch.kernels.cpu.target import LEVELS, target
 from petabatch.kernels.operations.base import Operation
@@ -50,24 +51,30 @@ _HEAVY = (UpdateLazily, Look, Synthesize, UpdateUnits)
 @cache
 def kernels() -> Mapping[str, tuple[Any, tuple[Any, ...]]]:
     """Return the kernels that Python calls, by name, each with the types of its arguments."""
-    operations = sorted(OPERATIONS.items(), key=lambda one: _rank(one[0][0]))
+    operations: list[tuple[Any, bool]] = sorted(OPERATIONS, key=lambda one: _rank(one[0]))
     found: dict[str, tuple[Any, tuple[Any, ...]]] = {
-        name_of(*key): (kernel, SIGNATURE) for key, kernel in operations
+        name_of(one, together, precision): (caller(one, together, precision), SIGNATURE)
+        for precision in ("float32", "float64")
+        for one, together in operations
+        if precision == "float32" or one is not UpdateLazily
     }
     shape = types.NamedUniTuple(i8, len(layout.Shape._fields), layout.Shape)
     kinds = (f4[::1], f4[:, ::1], f4[::1], f4[::1], i4[::1], f4[::1], i8[::1], i8[::1], i8[::1])
     scratch = types.NamedTuple(kinds, layout.Scratch)
-    tables = (i8[:, ::1], f8[:, :, ::1], i8[:, ::1], f4[:, ::1], i8[:, ::1], i8[:, :, ::1], i8[:, ::1])
-    ends = (i8, i8, i8, b1, b1[:, ::1], f8[:, :, ::1], i8[::1], f4[::1], i8[:, ::1], i8[::1], i8)
+    tables = (i8[:, ::1], f8[:, :, ::1], i8[:, ::1], u1[:, ::1], i8[:, ::1], i8[:, :, ::1], i8[:, ::1])
+    ends = (i8, i8, i8, b1, b1[:, ::1], f8[:, :, ::1], i8[::1], u1[::1], i8[:, ::1], i8[::1], i8)
     found["advance"] = advance, (*tables, *ends)
-    found["list_before"] = list_before, (i8[:, ::1], i8[:, :, ::1], i8)
-    found["begin_call"] = begin_call, (i8[:, ::1], i8[:, :, ::1], i8)
-    found["hand_over"] = hand_over, (i8[:, ::1], i8[:, :, ::1])
+    for real in (f4, f8):
+        several = types.NamedTuple((i8[:, :, ::1], real[::1]), Arrays)
+        found[f"list_before {real}"] = list_before, (i8[:, ::1], several, i8)
+        found[f"begin_call {real}"] = begin_call, (i8[:, ::1], several, i8)
+        found[f"hand_over {real}"] = hand_over, (i8[:, ::1], several)
+        found[f"norm {real}"] = norm, (real[::1], i8)
+        found[f"same {real}"] = layout.same, (real[::1], real[::1])
     found["advance each"] = advance_each, (*tables, *ends)
-    found["materialise"] = materialise, (i8[::1], i8[:, ::1], i8[:, ::1], i8[:, ::1])
+    single = types.NamedTuple((i8[:, ::1], f4[::1]), Arrays)
+    found["materialise"] = materialise, (i8[::1], i8[:, ::1], single, i8[:, ::1])
     found["multiply"] = products._multiply, (f4[:, :, ::1], f4[:, :, ::1], i8[::1], i8[::1], f4[:, :, ::1])
-    found["norm"] = norm, (f4[::1], i8)
-    found["same"] = layout.same, (f4[::1], f4[::1])
     found["gradient"] = gradient._gather, (f4[::1], f4[:, ::1], shape, scratch, f4[:, ::1], i4[:, :, ::1])
     found["products"] = gradient._write_products, (f4[:, ::1], shape, f4[:, ::1])
     found["counts"] = gradient._write_counts, (i4[:, :, ::1], f4[:, ::1])

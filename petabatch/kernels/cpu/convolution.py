@@ -21,9 +21,10 @@ from petabatch.kernels.cpu.rules import ZERO
 from petabatch.kernels.cpu.simd import block_operations, operations
 from petabatch.kernels.cpu.sizes import GROUP, LANES
 
-_, panel_load, *_ = operations(PANEL)
-block_zeros, starts, shift, block_fma, block_store = block_operations(PANEL, DRIVE_BLOCK)
+panel_load, block_zeros, starts, shift, block_fma, block_store = block_operations(PANEL, DRIVE_BLOCK)
 zeros, load, _, add_to, broadcast_fma, *_ = operations(LANES)
+_SINGLE = 4
+"""Bytes of a number of float32."""
 
 
 @njit(nogil=True, fastmath=FAST, error_model="numpy")
@@ -41,17 +42,18 @@ def residual(images: Images, begin: int, end: int, s: Shape, error: Any) -> None
 @njit(nogil=True, error_model="numpy")
 def project(error: Any, start: int, places: Any, panels: Any, s: Shape, drive: Any) -> None:
     """Write the drive of some positions, `[positions, wide]`; their patches start at `start + places`."""
-    for panel in range(panels.shape[0]):
+    parts = panels.itemsize // _SINGLE  # of a panel, that are computed together
+    for part in range(parts * panels.shape[0]):
+        first = part // parts * s.rows * s.row * PANEL + part % parts * (PANEL // parts)
         for m in range(0, places.size, DRIVE_BLOCK):
             # Beyond the last position it is computed again, into rows of the drive that are not read.
-            patches, sums = starts(places, m, start), block_zeros()
-            w = panel * s.rows * s.row * PANEL
+            patches, sums, w = starts(places, m, start), block_zeros(panels), first
             for _ in range(s.rows):
                 for i in range(s.row):
                     sums = block_fma(sums, error, patches, i, panel_load(panels, w))
                     w += PANEL
                 patches = shift(patches, s.pitch)
-            block_store(drive, m * s.wide + panel * PANEL, s.wide, sums)
+            block_store(drive, m * s.wide + part * (PANEL // parts), s.wide, sums)
 
 
 @njit(nogil=True, error_model="numpy")
@@ -70,7 +72,8 @@ def synthesize(
             if ends[m] == ends[m + 1]:
                 continue
             c0, c1, c2, c3, c4, c5, c6, c7 = (
-                zeros(), zeros(), zeros(), zeros(), zeros(), zeros(), zeros(), zeros()
+                zeros(strip), zeros(strip), zeros(strip), zeros(strip),
+                zeros(strip), zeros(strip), zeros(strip), zeros(strip),
             )  # fmt: skip
             for n in range(ends[m], ends[m + 1]):
                 w = (group * nf + active[n]) * (GROUP * LANES)

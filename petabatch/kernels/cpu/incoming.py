@@ -19,8 +19,11 @@ class Incoming:
     So a sum has the order in which activities are sent: what arrives now was sent long ago first.
     """
 
-    def __init__(self, count: int, post: int, longest: int) -> None:
-        """Make room for at most `count` synapses onto `post` units, late by at most `longest` steps."""
+    def __init__(self, count: int, post: int, longest: int, real: str) -> None:
+        """Make room for at most `count` synapses onto `post` units, late by at most `longest` steps.
+
+        Weights are of the precision `real`.
+        """
         self._longest = longest
         self._given: dict[str, np.ndarray] = {}
         """What was sorted last."""
@@ -31,7 +34,7 @@ class Incoming:
         self.delays = np.zeros(count, np.int32)
         self.places = np.zeros(count, np.int32)
         """Where the activity is that a synapse carries, relative to the step."""
-        self.weights = np.zeros(count, np.float32)
+        self.weights = np.zeros(count, real)
 
     def arrays(self) -> tuple[np.ndarray, ...]:
         """Return what the kernel reads, in the order of `SORTED`."""

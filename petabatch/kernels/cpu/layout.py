@@ -117,34 +117,34 @@ def shape(p: Patches) -> Shape:
     )
 
 
-def scratch(p: Patches) -> Scratch:
-    """Return the scratch space of one thread."""
+def scratch(p: Patches, real: str = "float32") -> Scratch:
+    """Return the scratch space of one thread, for numbers of a precision."""
     s = shape(p)
     y, x = np.divmod(np.arange(s.tile * s.nx), s.nx)
     vectors = (np.arange(s.rows)[:, None] * s.pitch + LANES * np.arange(_row_vectors(p))).reshape(-1)
     # The last vector of a row may reach into the next row or the room at the end, where it adds zeros.
     strip = ((s.tile - 1) * s.stride_y + s.rows) * s.pitch + LANES
     return Scratch(
-        error=np.zeros(p.y.padded * s.pitch + LANES, np.float32),
-        strips=np.zeros((-(-s.ny // s.tile), strip), np.float32),
-        window=np.zeros(0 if p.shared else p.length, np.float32),
-        drive=np.zeros(-(-s.chunk // DRIVE_BLOCK) * DRIVE_BLOCK * s.wide, np.float32),
+        error=np.zeros(p.y.padded * s.pitch + LANES, real),
+        strips=np.zeros((-(-s.ny // s.tile), strip), real),
+        window=np.zeros(0 if p.shared else p.length, real),
+        drive=np.zeros(-(-s.chunk // DRIVE_BLOCK) * DRIVE_BLOCK * s.wide, real),
         active=np.zeros(s.chunk * s.features + AT_ONCE, np.int32),
-        values=np.zeros(s.chunk * s.features + AT_ONCE, np.float32),
+        values=np.zeros(s.chunk * s.features + AT_ONCE, real),
         ends=np.zeros(s.chunk + 1, np.int64),
         places=y * (s.stride_y * s.pitch) + (p.x.offset + x * p.x.stride) * p.channels,
         vectors=np.concatenate([vectors, np.zeros(_groups(p) * GROUP - len(vectors), np.int64)]),
     )
 
 
-def room_for_panels(p: Patches) -> Array:
+def room_for_panels(p: Patches, real: str) -> Array:
     """Return room for the weights of one kernel in the order in which a drive reads them."""
-    return np.zeros((shape(p).wide // PANEL, p.length, PANEL), np.float32)
+    return np.zeros((shape(p).wide // PANEL, p.length, PANEL), real)
 
 
-def room_for_groups(p: Patches) -> Array:
+def room_for_groups(p: Patches, real: str) -> Array:
     """Return room for the weights of one kernel in the order in which a reconstruction reads them."""
-    return np.zeros((_groups(p), p.features, GROUP * LANES), np.float32)
+    return np.zeros((_groups(p), p.features, GROUP * LANES), real)
 
 
 @njit(nogil=True, error_model="numpy")
@@ -179,7 +179,7 @@ def pack_panels(weights: Array, panels: Array) -> None:
 def pack_groups(weights: Array, p: Patches, groups: Array) -> None:
     """Put weights `[nf, K]` in the order in which a reconstruction reads them."""
     width, vectors = p.x.size * p.channels, _row_vectors(p) * LANES
-    buffer = np.zeros((min(p.features, _FEATURES), len(groups) * GROUP * LANES), np.float32)
+    buffer = np.zeros((min(p.features, _FEATURES), len(groups) * GROUP * LANES), groups.dtype)
     for begin in range(0, p.features, _FEATURES):
         part = weights[begin : begin + _FEATURES]
         flat = buffer[: len(part)]

@@ -40,12 +40,12 @@ UNITS, PARAMETERS, STEP, ARRAYS = range(4)
 
 
 @cache
-def row_address(function: Callable[..., None], form: Form) -> int:
-    """Return the address of a row function compiled for float32, as `call_at` takes it.
+def row_address(function: Callable[..., None], form: Form, precision: str) -> int:
+    """Return the address of a row function compiled for a precision, as `call_at` takes it.
 
     Raises TypeError, with the line, if numba cannot compile it.
     """
-    return address_of(_compiled(function, form, "float32", False))
+    return address_of(_compiled(function, form, precision, False))
 
 
 def call_row(

@@ -1,4 +1,4 @@
-"""Short vectors of float32 inside compiled functions: the operations a compiler does not find by itself.
+"""Short vectors of float32 or float64 in compiled functions: operations a compiler does not find by itself.
 
 Each is the vector form of a line of plain code, named in its docstring; arrays are indexed as if they were
 flat, without bounds check or negative indices. Written for no processor in particular: vectors longer or
@@ -20,24 +20,35 @@ _INT32 = ir.IntType(32)
 
 
 class Vector(types.Type):  # type: ignore[misc]
-    """The type of a vector of `lanes` float32."""
+    """The type of a vector of `lanes` numbers of a type, as arrays have them."""
 
-    def __init__(self, lanes: int) -> None:
-        self.lanes = lanes
-        super().__init__(f"float32x{lanes}")
+    def __init__(self, lanes: int, real: Any) -> None:
+        self.lanes, self.real = lanes, real
+        super().__init__(f"{real}x{lanes}")
+
+
+def vector_type(kind: Vector) -> Any:
+    """Return the type of a vector in generated code."""
+    return ir.VectorType(ir.FloatType() if kind.real == types.float32 else ir.DoubleType(), kind.lanes)
+
+
+def _bytes(array: Any) -> int:
+    """Return how many bytes a number of an array has."""
+    found: int = array.dtype.bitwidth // 8
+    return found
 
 
 @register_model(Vector)
 class _Model(models.PrimitiveModel):  # type: ignore[misc]
     def __init__(self, manager: Any, kind: Vector) -> None:
-        super().__init__(manager, kind, ir.VectorType(ir.FloatType(), kind.lanes))
+        super().__init__(manager, kind, vector_type(kind))
 
 
 class Operations(NamedTuple):
     """Operations on vectors of one length; to be bound to names and called in compiled functions."""
 
     zeros: Any
-    """zeros() = [0, 0, ...]"""
+    """zeros(array) = [0, 0, ...] of its type"""
     load: Any
     """load(array, i) = array[i : i + lanes]"""
     store: Any
@@ -53,64 +64,64 @@ class Operations(NamedTuple):
 
 
 def operations(lanes: int) -> Operations:
-    """Return the operations on vectors of `lanes` float32, a power of two up to 64."""
-    kind, vector = Vector(lanes), ir.VectorType(ir.FloatType(), lanes)
-
-    def place(context: Any, builder: Any, array_type: Any, array: Any, index: Any) -> Any:
-        pointer = place_in(context, builder, array_type, array, index)
-        return builder.bitcast(pointer, vector.as_pointer())
+    """Return the operations on vectors of `lanes` numbers, a power of two up to 64."""
 
     @intrinsic
-    def zeros(typing: Any) -> Any:
-        return kind(), lambda context, builder, signature, args: ir.Constant(vector, [0.0] * lanes)
+    def zeros(typing: Any, array: Any) -> Any:
+        kind = Vector(lanes, array.dtype)
+        nothing = ir.Constant(vector_type(kind), [0.0] * lanes)
+        return kind(array), lambda context, builder, signature, args: nothing
 
     @intrinsic
     def load(typing: Any, array: Any, index: Any) -> Any:
+        kind = Vector(lanes, array.dtype)
+
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            return builder.load(place(context, builder, array, *args), align=4)
+            return builder.load(_place(context, builder, array, args, kind), align=_bytes(array))
 
         return kind(array, types.intp), generate
 
     @intrinsic
     def store(typing: Any, array: Any, index: Any, value: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            builder.store(args[2], place(context, builder, array, *args[:2]), align=4)
+            builder.store(args[2], _place(context, builder, array, args[:2], value), align=_bytes(array))
             return context.get_dummy_value()
 
-        return types.none(array, types.intp, kind), generate
+        return types.none(array, types.intp, value), generate
 
     @intrinsic
     def add_to(typing: Any, array: Any, index: Any, value: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            pointer = place(context, builder, array, *args[:2])
-            builder.store(builder.fadd(builder.load(pointer, align=4), args[2]), pointer, align=4)
+            pointer, align = _place(context, builder, array, args[:2], value), _bytes(array)
+            builder.store(builder.fadd(builder.load(pointer, align=align), args[2]), pointer, align=align)
             return context.get_dummy_value()
 
-        return types.none(array, types.intp, kind), generate
+        return types.none(array, types.intp, value), generate
 
     @intrinsic
     def broadcast_fma(typing: Any, total: Any, array: Any, index: Any, value: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            number = builder.load(place_in(context, builder, array, *args[1:3]), align=4)
-            factor = _splat(builder, number, lanes)
-            return builder.call(_fma(builder, vector), [factor, args[3], args[0]])
+            number = builder.load(place_in(context, builder, array, *args[1:3]), align=_bytes(array))
+            return builder.call(_fma(builder, value), [_splat(builder, number, lanes), args[3], args[0]])
 
-        return kind(kind, array, types.intp, kind), generate
+        return total(total, array, types.intp, value), generate
 
     @intrinsic
     def scaled(typing: Any, array: Any, index: Any, value: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            number = builder.load(place_in(context, builder, array, *args[:2]), align=4)
+            number = builder.load(place_in(context, builder, array, *args[:2]), align=_bytes(array))
             return builder.fmul(_splat(builder, number, lanes), args[2])
 
-        return kind(array, types.intp, kind), generate
+        return value(array, types.intp, value), generate
 
     @intrinsic
     def nonzero(typing: Any, array: Any, index: Any) -> Any:
+        kind = Vector(lanes, array.dtype)
+
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            values = builder.load(place(context, builder, array, *args), align=4)
-            different = builder.fcmp_unordered("!=", values, ir.Constant(vector, [0.0] * lanes))
-            bits = builder.bitcast(different, ir.IntType(lanes))
+            values = builder.load(_place(context, builder, array, args, kind), align=_bytes(array))
+            nothing = ir.Constant(vector_type(kind), [0.0] * lanes)
+            bits = builder.bitcast(builder.fcmp_unordered("!=", values, nothing), ir.IntType(lanes))
             return bits if lanes == 64 else builder.zext(bits, ir.IntType(64))
 
         return types.uint64(array, types.intp), generate
@@ -132,15 +143,14 @@ class PairOperations(NamedTuple):
 
 
 def pair_operations(lanes: int) -> PairOperations:
-    """Return the operations on two vectors of `lanes` float32, a power of two up to 64."""
-    kind, vector = Vector(lanes), ir.VectorType(ir.FloatType(), lanes)
+    """Return the operations on two vectors of `lanes` numbers, a power of two up to 64."""
 
     @intrinsic
     def fma(typing: Any, total: Any, v: Any, w: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            return builder.call(_fma(builder, vector), [args[1], args[2], args[0]])
+            return builder.call(_fma(builder, total), [args[1], args[2], args[0]])
 
-        return kind(kind, kind, kind), generate
+        return total(total, v, w), generate
 
     @intrinsic
     def horizontal_sum(typing: Any, v: Any) -> Any:
@@ -157,25 +167,28 @@ def pair_operations(lanes: int) -> PairOperations:
                 half //= 2
             return builder.extract_element(value, _INT32(0))
 
-        return types.float32(kind), generate
+        return v.real(v), generate
 
     @intrinsic
     def below_mask(typing: Any, x: Any, a: Any, b: Any, i: Any, c: Any, j: Any) -> Any:
+        kind = Vector(lanes, a.dtype)
+
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             def part(index: int, place: int) -> Any:
-                pointer = place_in(context, builder, signature.args[index], args[index], args[place])
-                return builder.load(builder.bitcast(pointer, vector.as_pointer()), align=4)
+                given = (args[index], args[place])
+                pointer = _place(context, builder, signature.args[index], given, kind)
+                return builder.load(pointer, align=_bytes(a))
 
-            function = _fma(builder, vector)
-            limit = builder.call(function, [_splat(builder, args[0], lanes), part(1, 3), part(4, 5)])
+            terms = [_splat(builder, args[0], lanes), part(1, 3), part(4, 5)]
+            limit = builder.call(_fma(builder, kind), terms)
             bits = builder.bitcast(builder.fcmp_unordered("<=", part(2, 3), limit), ir.IntType(lanes))
             return bits if lanes == 64 else builder.zext(bits, ir.IntType(64))
 
-        return types.uint64(types.float32, a, b, types.intp, c, types.intp), generate
+        return types.uint64(a.dtype, a, b, types.intp, c, types.intp), generate
 
     @intrinsic
     def add(typing: Any, v: Any, w: Any) -> Any:
-        return kind(kind, kind), lambda context, builder, signature, args: builder.fadd(*args)
+        return v(v, w), lambda context, builder, signature, args: builder.fadd(*args)
 
     return PairOperations(fma, horizontal_sum, below_mask, add)
 
@@ -195,10 +208,15 @@ class _BlockModel(models.PrimitiveModel):  # type: ignore[misc]
 
 
 class BlockOperations(NamedTuple):
-    """Operations on a block of vectors, which are sums, and one of indices, where each sum reads."""
+    """Operations on a block of vectors, which are sums, and one of indices, where each sum reads.
 
+    The vectors are of `lanes` float32, or of half as many float64: so they take as many registers.
+    """
+
+    load: Any
+    """load(array, i): the vector from array[i] on"""
     zeros: Any
-    """zeros() = [[0, 0, ...], ...]"""
+    """zeros(array) = [[0, 0, ...], ...] of its type"""
     starts: Any
     """starts(array, m, start)[k] = start + array[m + k]; beyond its end that of the last number"""
     shift: Any
@@ -206,18 +224,30 @@ class BlockOperations(NamedTuple):
     fma: Any
     """fma(totals, array, starts, i, v)[k] = totals[k] + array[starts[k] + i] * v"""
     store: Any
-    """store(array, i, pitch, totals): array[i + k * pitch : i + k * pitch + lanes] = totals[k]"""
+    """store(array, i, pitch, totals): the vector from array[i + k * pitch] on = totals[k]"""
 
 
 def block_operations(lanes: int, count: int) -> BlockOperations:
-    """Return the operations on blocks of `count` vectors of `lanes` float32."""
-    kind, vector, index = Vector(lanes), ir.VectorType(ir.FloatType(), lanes), ir.IntType(64)
-    sums, places = Block(kind, count), Block(types.intp, count)
+    """Return the operations on blocks of `count` vectors."""
+    index, places = ir.IntType(64), Block(types.intp, count)
+
+    def vector(array: Any) -> Vector:
+        return Vector(lanes if array.dtype == types.float32 else lanes // 2, array.dtype)
 
     @intrinsic
-    def zeros(typing: Any) -> Any:
-        value = ir.Constant(ir.ArrayType(vector, count), [[0.0] * lanes] * count)
-        return sums(), lambda context, builder, signature, args: value
+    def load(typing: Any, array: Any, i: Any) -> Any:
+        kind = vector(array)
+
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            return builder.load(_place(context, builder, array, args, kind), align=_bytes(array))
+
+        return kind(array, types.intp), generate
+
+    @intrinsic
+    def zeros(typing: Any, array: Any) -> Any:
+        kind = vector(array)
+        value = ir.Constant(ir.ArrayType(vector_type(kind), count), [[0.0] * kind.lanes] * count)
+        return Block(kind, count)(array), lambda context, builder, signature, args: value
 
     @intrinsic
     def starts(typing: Any, array: Any, m: Any, start: Any) -> Any:
@@ -247,29 +277,34 @@ def block_operations(lanes: int, count: int) -> BlockOperations:
     @intrinsic
     def fma(typing: Any, totals: Any, array: Any, begins: Any, i: Any, v: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            (found, given, begin, offset, factor), function = args, _fma(builder, vector)
+            (found, given, begin, offset, factor), function = args, _fma(builder, v)
             for k in range(count):
                 own = builder.add(builder.extract_value(begin, k), offset)
-                number = builder.load(place_in(context, builder, array, given, own), align=4)
-                terms = [_splat(builder, number, lanes), factor, builder.extract_value(found, k)]
+                number = builder.load(place_in(context, builder, array, given, own), align=_bytes(array))
+                terms = [_splat(builder, number, v.lanes), factor, builder.extract_value(found, k)]
                 found = builder.insert_value(found, builder.call(function, terms), k)
             return found
 
-        return sums(sums, array, places, types.intp, kind), generate
+        return totals(totals, array, places, types.intp, v), generate
 
     @intrinsic
     def store(typing: Any, array: Any, i: Any, pitch: Any, totals: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             given, to, step, values = args
             for k in range(count):
-                place = builder.bitcast(place_in(context, builder, array, given, to), vector.as_pointer())
-                builder.store(builder.extract_value(values, k), place, align=4)
+                place = _place(context, builder, array, (given, to), totals.element)
+                builder.store(builder.extract_value(values, k), place, align=_bytes(array))
                 to = builder.add(to, step)
             return context.get_dummy_value()
 
-        return types.none(array, types.intp, types.intp, sums), generate
+        return types.none(array, types.intp, types.intp, totals), generate
 
-    return BlockOperations(zeros, starts, shift, fma, store)
+    return BlockOperations(load, zeros, starts, shift, fma, store)
+
+
+def _place(context: Any, builder: Any, array: Any, at: Any, kind: Vector) -> Any:
+    """Return the pointer to a vector of a `kind` in an array, `at` = (array, index)."""
+    return place_of(context, builder, array, at[0], at[1], vector_type(kind))
 
 
 def place_of(context: Any, builder: Any, array_type: Any, array: Any, index: Any, kind: Any) -> Any:
@@ -279,15 +314,17 @@ def place_of(context: Any, builder: Any, array_type: Any, array: Any, index: Any
 
 def _splat(builder: Any, number: Any, lanes: int) -> Any:
     """Return the vector whose numbers are all this one."""
-    nothing = ir.Constant(ir.VectorType(ir.FloatType(), lanes), ir.Undefined)
+    nothing = ir.Constant(ir.VectorType(number.type, lanes), ir.Undefined)
     first = builder.insert_element(nothing, number, _INT32(0))
     return builder.shuffle_vector(first, nothing, ir.Constant(ir.VectorType(_INT32, lanes), [0] * lanes))
 
 
-def _fma(builder: Any, vector: Any) -> Any:
+def _fma(builder: Any, kind: Vector) -> Any:
     """Return the function a * b + c: one rounding where the processor has the instruction, two where not."""
-    kind = ir.FunctionType(vector, [vector] * 3)
-    return cgutils.get_or_insert_function(builder.module, kind, f"llvm.fmuladd.v{vector.count}f32")
+    vector = vector_type(kind)
+    function = ir.FunctionType(vector, [vector] * 3)
+    name = f"llvm.fmuladd.v{kind.lanes}f{kind.real.bitwidth}"
+    return cgutils.get_or_insert_function(builder.module, function, name)
 
 
 @intrinsic

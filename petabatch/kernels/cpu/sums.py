@@ -1,4 +1,4 @@
-"""Sums over arrays of float32 in an order that no compiler and no processor chooses: that of the code.
+"""Sums over arrays in an order that no compiler and no processor chooses: that of the code.
 
 Four vectors of partial sums, then one, then number by number.
 """
@@ -14,12 +14,12 @@ from numba.core import cgutils
 from numba.extending import intrinsic, models, register_model
 
 from petabatch.kernels.cpu.jit import njit
-from petabatch.kernels.cpu.simd import Vector, operations, pair_operations
+from petabatch.kernels.cpu.simd import operations, pair_operations
 
 _LANES = 8
 _STEP = 4 * _LANES
 _zeros, _load, *_ = operations(_LANES)
-_fma, _horizontal_sum, *_ = pair_operations(_LANES)
+_fma, _horizontal_sum, _, _add = pair_operations(_LANES)
 _INT32, _WIDE = ir.IntType(32), ir.VectorType(ir.DoubleType(), _LANES)
 
 
@@ -36,6 +36,10 @@ class _Model(models.PrimitiveModel):  # type: ignore[misc]
         super().__init__(manager, kind, _WIDE)
 
 
+def _widened(builder: Any, vector: Any) -> Any:
+    return vector if vector.type == _WIDE else builder.fpext(vector, _WIDE)
+
+
 @intrinsic
 def _wide_zeros(typing: Any) -> Any:
     """Return [0, 0, ...]."""
@@ -49,9 +53,9 @@ def _wide_fma(typing: Any, total: Any, v: Any, w: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         kind = ir.FunctionType(_WIDE, [_WIDE] * 3)
         fma = cgutils.get_or_insert_function(builder.module, kind, f"llvm.fmuladd.v{_LANES}f64")
-        return builder.call(fma, [*(builder.fpext(one, _WIDE) for one in args[1:]), args[0]])
+        return builder.call(fma, [*(_widened(builder, one) for one in args[1:]), args[0]])
 
-    return _Wide()(_Wide(), Vector(_LANES), Vector(_LANES)), generate
+    return _Wide()(_Wide(), v, w), generate
 
 
 @intrinsic
@@ -61,9 +65,19 @@ def _wide_add_size(typing: Any, total: Any, v: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         kind = ir.FunctionType(_WIDE, [_WIDE])
         size = cgutils.get_or_insert_function(builder.module, kind, f"llvm.fabs.v{_LANES}f64")
-        return builder.fadd(args[0], builder.call(size, [builder.fpext(args[1], _WIDE)]))
+        return builder.fadd(args[0], builder.call(size, [_widened(builder, args[1])]))
 
-    return _Wide()(_Wide(), Vector(_LANES)), generate
+    return _Wide()(_Wide(), v), generate
+
+
+@intrinsic
+def _wide_add(typing: Any, total: Any, v: Any) -> Any:
+    """Return total + v, in float64."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.fadd(args[0], _widened(builder, args[1]))
+
+    return _Wide()(_Wide(), v), generate
 
 
 @intrinsic
@@ -86,8 +100,8 @@ def _wide_sum(total: Any) -> Any:
 
 @njit(nogil=True, error_model="numpy")
 def dot(a: Any, b: Any) -> Any:
-    """Return the sum of a b over `b.size` numbers, in float32."""
-    s0, s1, s2, s3 = _zeros(), _zeros(), _zeros(), _zeros()
+    """Return the sum of a b over `b.size` numbers, in their own precision."""
+    s0, s1, s2, s3 = _zeros(a), _zeros(a), _zeros(a), _zeros(a)
     most, whole = b.size - b.size % _STEP, b.size - b.size % _LANES
     for k in range(0, most, _STEP):
         s0 = _fma(s0, _load(a, k), _load(b, k))
@@ -140,21 +154,18 @@ def wide_squares(a: Any) -> Any:
     return found
 
 
-_ONES = np.ones(_LANES, np.float32)
-
-
 @njit(nogil=True, error_model="numpy")
 def wide_total(a: Any) -> Any:
     """Return the sum of an array, in float64."""
     s0, s1, s2, s3 = _wide_zeros(), _wide_zeros(), _wide_zeros(), _wide_zeros()
-    one, most, whole = _load(_ONES, 0), a.size - a.size % _STEP, a.size - a.size % _LANES
+    most, whole = a.size - a.size % _STEP, a.size - a.size % _LANES
     for k in range(0, most, _STEP):
-        s0 = _wide_fma(s0, _load(a, k), one)
-        s1 = _wide_fma(s1, _load(a, k + _LANES), one)
-        s2 = _wide_fma(s2, _load(a, k + 2 * _LANES), one)
-        s3 = _wide_fma(s3, _load(a, k + 3 * _LANES), one)
+        s0 = _wide_add(s0, _load(a, k))
+        s1 = _wide_add(s1, _load(a, k + _LANES))
+        s2 = _wide_add(s2, _load(a, k + 2 * _LANES))
+        s3 = _wide_add(s3, _load(a, k + 3 * _LANES))
     for k in range(most, whole, _LANES):
-        s0 = _wide_fma(s0, _load(a, k), one)
+        s0 = _wide_add(s0, _load(a, k))
     found = (_wide_sum(s0) + _wide_sum(s2)) + (_wide_sum(s1) + _wide_sum(s3))
     for k in range(whole, a.size):
         found += a[k]
@@ -181,10 +192,10 @@ def wide_sizes(a: Any) -> Any:
 
 @njit(nogil=True, error_model="numpy")
 def total(a: Any) -> Any:
-    """Return the sum of an array, in float32."""
-    sums, ones, whole = _zeros(), _load(_ONES, 0), a.size - a.size % _LANES
+    """Return the sum of an array, in its own precision."""
+    sums, whole = _zeros(a), a.size - a.size % _LANES
     for k in range(0, whole, _LANES):
-        sums = _fma(sums, _load(a, k), ones)
+        sums = _add(sums, _load(a, k))
     found = _horizontal_sum(sums)
     for k in range(whole, a.size):
         found += a[k]

@@ -1,4 +1,4 @@
-"""Transposition of small squares of float32 in registers: rows of several arrays, columns of one."""
+"""Transposition of small squares of numbers in registers: rows of several arrays, columns of one."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from petabatch.kernels.cpu.simd import place_of
+from petabatch.kernels.cpu.simd import Vector, place_of, vector_type
 
 SIDE = 8
 """Rows and columns of a square."""
-_FLOAT, _INT32 = ir.FloatType(), ir.IntType(32)
-_VECTOR = ir.VectorType(_FLOAT, SIDE)
+_INT32 = ir.IntType(32)
 _STAGES = (
     (1, (0, 8, 1, 9, 4, 12, 5, 13), (2, 10, 3, 11, 6, 14, 7, 15)),
     (2, (0, 1, 8, 9, 4, 5, 12, 13), (2, 3, 10, 11, 6, 7, 14, 15)),
@@ -52,8 +51,9 @@ def _order() -> list[int]:
 _ORDER = _order()
 
 
-def _at(builder: Any, address: Any) -> Any:
-    return builder.inttoptr(address, _VECTOR.as_pointer())
+def _row(array: Any) -> tuple[Any, int]:
+    """Return the type of a row of numbers of an array in generated code, and the bytes of a number."""
+    return vector_type(Vector(SIDE, array.dtype)), array.dtype.bitwidth // 8
 
 
 @intrinsic
@@ -64,9 +64,11 @@ def rows_to_columns(
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         *addresses, array, to, step = args
-        rows = [builder.load(_at(builder, one), align=4) for one in addresses]
+        row, align = _row(out)
+        pointers = [builder.inttoptr(one, row.as_pointer()) for one in addresses]
+        rows = [builder.load(one, align=align) for one in pointers]
         for column in _transposed(builder, rows):
-            builder.store(column, place_of(context, builder, out, array, to, _VECTOR), align=4)
+            builder.store(column, place_of(context, builder, out, array, to, row), align=align)
             to = builder.add(to, step)
         return context.get_dummy_value()
 
@@ -81,12 +83,13 @@ def columns_to_rows(
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         *addresses, array, at, step = args
+        row, align = _row(of)
         columns = []
         for _ in range(SIDE):
-            columns.append(builder.load(place_of(context, builder, of, array, at, _VECTOR), align=4))
+            columns.append(builder.load(place_of(context, builder, of, array, at, row), align=align))
             at = builder.add(at, step)
-        for address, row in zip(addresses, _transposed(builder, columns), strict=True):
-            builder.store(row, _at(builder, address), align=4)
+        for address, made in zip(addresses, _transposed(builder, columns), strict=True):
+            builder.store(made, builder.inttoptr(address, row.as_pointer()), align=align)
         return context.get_dummy_value()
 
     return types.none(*(types.intp,) * SIDE, of, types.intp, types.intp), generate

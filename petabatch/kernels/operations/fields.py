@@ -22,8 +22,6 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, NamedTuple, Protocol, get_type_hints
 
-import numpy as np
-
 from petabatch.geometry import Patches
 from petabatch.kernels.rules import Cell
 from petabatch.kernels.timescale import Growth
@@ -143,12 +141,12 @@ _FLOATS = {int: "int(own[{n}])", bool: "own[{n}] != 0", float: "own[{n}]"}
 def _of_tuple(of: Any) -> Kind:
     """Return the kind of named tuples of numbers, which may be in one another; floats are float64.
 
-    Others than plain ones (`numpy.float32`, `Single`) are float32 in kernels.
+    Others than plain ones (`numpy.float32`, `Single`) are `real` in kernels, of the precision of the run.
     """
-    texts, count, types = list[str](), 0, {of, np.float32}
+    texts, count, types = list[str](), 0, {of}
     for hint in get_type_hints(of, include_extras=True).values():
         inner = _of_tuple(hint) if hasattr(hint, "_fields") else None
-        text = inner.view if inner else _FLOATS.get(hint, "float32(own[{n}])")
+        text = inner.view if inner else _FLOATS.get(hint, "real(own[{n}])")
         texts.append(text.replace("{n}", f"{{n}} + {count}"))
         count, types = count + (inner.numbers if inner else 1), types | set(inner.types if inner else ())
     view = f"{of.__name__}({', '.join(texts)})"

@@ -20,6 +20,7 @@ from petabatch.kernels.cpu.program.loop import advance, advance_each
 from petabatch.kernels.cpu.program.records import LIST, SCATTER, address_of_operation, name_of
 from petabatch.kernels.cpu.program.synapses import list_before
 from petabatch.kernels.cpu.program.team import ALL, ITEM, TICKETS
+from petabatch.kernels.cpu.program.views import Arrays
 from petabatch.kernels.cpu.rows import raised_in
 from petabatch.kernels.operations.fields import HEADER
 from petabatch.spec.part_errors import calling
@@ -36,6 +37,7 @@ class Section(NamedTuple):
     rows: np.ndarray
     numbers: np.ndarray
     factors: np.ndarray
+    """As bytes, `[slices, bytes]`."""
     addresses: np.ndarray
     """Of the arrays of the slices; 0 of scratch."""
     arrays: np.ndarray
@@ -50,6 +52,7 @@ class CompiledProgram:
         width = max(map(len, tables.drives), default=0)
         self.drives = np.array(tables.drives, np.int64).reshape(len(tables.drives), width)
         self._sources = np.array(tables.sources, np.int64).reshape(-1, 3)
+        self._nothing = np.zeros(0, tables.real)
         self._advance = advance if tables.slices > 1 else advance_each
 
     @cached_property
@@ -60,16 +63,16 @@ class CompiledProgram:
     @cached_property
     def rows(self) -> np.ndarray:
         """The rows of the program; operations that are not compiled yet are compiled."""
-        given, made = self.tables.rows, self.tables.made
+        given, made, real = self.tables.rows, self.tables.made, self.tables.real
         rows = np.zeros((len(given), max(map(len, given), default=HEADER)), np.int64)
         for row, columns in zip(rows, given, strict=True):
             row[: len(columns)] = columns
         several = rows[:, t.TOGETHER] > 0
         alone = [(type(one), False) for one in made]
         together = [(type(one), True) for one, both in zip(made, several, strict=True) if both]
-        compile_missing({name_of(*one) for one in (*alone, *together)} | self._others)
-        rows[:, t.KERNEL] = [address_of_operation(*one) for one in alone]
-        rows[several, t.TOGETHER] = [address_of_operation(*one) for one in together]
+        compile_missing({name_of(*one, real) for one in (*alone, *together)} | self._others)
+        rows[:, t.KERNEL] = [address_of_operation(*one, real) for one in alone]
+        rows[several, t.TOGETHER] = [address_of_operation(*one, real) for one in together]
         return rows
 
     @cached_property
@@ -80,20 +83,22 @@ class CompiledProgram:
     @property
     def _others(self) -> set[str]:
         """The kernels that are called beside the operations."""
-        names = {"advance" if self.tables.slices > 1 else "advance each", "same"}
+        real = self.tables.real
+        names = {"advance" if self.tables.slices > 1 else "advance each", f"same {real}"}
         if self.tables.lazy_rows:
             names.add("materialise")
         if self.tables.active:
-            names |= {"list_before", "begin_call", "hand_over"}
+            names |= {f"list_before {real}", f"begin_call {real}", f"hand_over {real}"}
         if self.tables.graph.plastic:
-            names |= {"gradient", "products", "counts", "largest float32", "add float32"}
+            names |= {f"largest {real}", f"add {real}"}
+            names |= {"gradient", "products", "counts"} if real == "float32" else set()
         return names
 
     def sections(
         self, space: Workspace, slices: Sequence[ProgramSlice], *spans: tuple[int, int]
     ) -> list[Section]:
         """Return the rows of each span for slices that are advanced in one call, on the thread of `space`."""
-        factors = np.stack([one.factors for one in slices])
+        factors = np.stack([one.factors for one in slices]).view(np.uint8)
         addresses = np.stack([one.addresses for one in slices])
         arrays = np.where(addresses != 0, addresses, space.arrays[: len(slices)])
         return [
@@ -111,7 +116,7 @@ class CompiledProgram:
         """List the active units of the steps up to `step`, which later ones look back to."""
         if self.tables.active:
             for section in sections:
-                list_before(section.rows, section.arrays, step)
+                list_before(section.rows, self._typed(section.arrays), step)
 
     def advance(
         self,
@@ -131,12 +136,13 @@ class CompiledProgram:
         """
         rows, numbers, factors, addresses, arrays = section
         several = slice(None) if len(arrays) > 1 else slice(0)
+        places, room = space.places[several], space.room.view(np.uint8)[several]
         items, tickets, own = np.array([[0, len(rows), 0, 0, ALL]]), np.zeros(TICKETS, np.int64), [arrays]
         whole, abreast = len(rows) == len(self.rows), self._abreast and len(arrays) > 1
         if abreast and last - first < _FEW:
             rows, abreast = _synapses_alone(rows), False
         if abreast:
-            begin_call(rows, arrays, first)
+            begin_call(rows, self._typed(arrays), first)
         looks = self.tables.look if whole else 0  # an operation alone stops at none
         if team is not None and whole and len(arrays) == 1:
             tables = space.for_threads(team.threads)
@@ -146,8 +152,7 @@ class CompiledProgram:
             try:
                 self._advance(
                     rows, numbers, self._sources, factors, self.drives, arrays, space.shapes, first, last,
-                    final, new_image, watched, found, space.places[several], space.room[several], items,
-                    tickets, looks,
+                    final, new_image, watched, found, places, room, items, tickets, looks,
                 )  # fmt: skip
             except BaseException:
                 tickets[:] = _NONE_LEFT  # so that no thread waits for this one
@@ -157,7 +162,7 @@ class CompiledProgram:
             if len(own) == 1 or team is None:
                 work(own[0])
                 if abreast:
-                    hand_over(rows, arrays)
+                    hand_over(rows, self._typed(arrays))
                 return
             tasks = [team.pool.submit(work, arrays) for arrays in own]
             wait(tasks)
@@ -165,6 +170,10 @@ class CompiledProgram:
                 task.result()
         except Exception as error:
             self._raise_named(error)
+
+    def _typed(self, arrays: np.ndarray) -> Arrays:
+        """Return a table of arrays as kernels of the run's precision take it."""
+        return Arrays(arrays, self._nothing)
 
     def _raise_named(self, error: Exception) -> NoReturn:
         """Raise an error, naming the layer whose row function raised it, or all that share the function."""

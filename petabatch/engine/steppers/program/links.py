@@ -81,7 +81,7 @@ def _buffers(one: Exchange | Join, group: Comm, slices: int, space: Workspace) -
         up, down = (one.before, one.after) if one.adds else (one.after, one.before)
         sizes = zip(2 * next_to(group), (up, down, down, up), strict=True)
         return [
-            np.zeros((slices, rows, one.row), np.float32) if rank is not None and rows else None
+            np.zeros((slices, rows, one.row), space.real) if rank is not None and rows else None
             for rank, rows in sizes
         ]
     part = space.own.get(one.source.key)
@@ -89,7 +89,7 @@ def _buffers(one: Exchange | Join, group: Comm, slices: int, space: Workspace) -
     if mine is not None and not mine.flags.c_contiguous:  # only one piece is sent from where it is
         mine = None
     parts = [
-        np.zeros((slices, one.size), np.float32) if mine is None or rank != group.rank else mine
+        np.zeros((slices, one.size), space.real) if mine is None or rank != group.rank else mine
         for rank in range(group.size)
     ]
     return [parts[group.rank] if mine is None else None, *parts]

@@ -15,7 +15,8 @@ class Margins:
     def __init__(self, bound: Binding, shapes: Mapping[str, tuple[int, int, int]]) -> None:
         self._bound = bound
         depth = bound.plan.graph.depth
-        self.arrays = {name: np.zeros((1, depth[name], *shape), np.float32) for name, shape in shapes.items()}
+        real = bound.plan.graph.network.run.precision
+        self.arrays = {name: np.zeros((1, depth[name], *shape), real) for name, shape in shapes.items()}
         """The places of each layer, `[1, depth, y, x, channel]`."""
         self.reached = -1
         """The step whose images are in the places."""

@@ -325,7 +325,8 @@ class ProgramStepper(Stepper):
         """Write the product of a connection that scatters shared patches, from the active units alone."""
         graph = self.tables.graph
         link, deliveries = graph.wirings[connection].link, self.bound.deliveries
-        if link is None or not link.scatter or type(rule).tally is not Learning.tally:
+        single = graph.network.run.precision == "float32"
+        if link is None or not single or not link.scatter or type(rule).tally is not Learning.tally:
             return False
         p = link.patches
         if not p.shared or p.y.margin or p.x.margin:

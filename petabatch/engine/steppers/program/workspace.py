@@ -34,17 +34,20 @@ class Workspace:
 
     def __init__(self, tables: Tables) -> None:
         self.weights, self.turned, self.lists = tables.weights, tables.turned, tables.active
-        self.held: dict[str, np.ndarray] = {NOTHING: np.zeros(0, np.float32)}
+        self.real = tables.real
+        self.held: dict[str, np.ndarray] = {NOTHING: np.zeros(0, self.real)}
         for key, (pattern, times) in tables.constants.items():
-            self.held[key] = np.tile(np.array(pattern, np.float32), times)
+            self.held[key] = np.tile(np.array(pattern, self.real), times)
         self.held |= {key: np.zeros(random.WORDS + 4, np.uint64) for key in WORDS}
         self.held |= {key: np.zeros(size, np.uint64) for key, size in tables.lists.items()}
-        self.incoming = {name: _incoming(tables.graph.synapses[name]) for name in sorted(tables.incoming)}
+        self.incoming = {
+            name: _incoming(tables.graph.synapses[name], self.real) for name in sorted(tables.incoming)
+        }
         for name, found in self.incoming.items():
             self.held |= dict(zip(incoming(name), found.arrays(), strict=True))
         self.shapes = np.zeros((max(1, len(tables.geometries)), t.SHAPES), np.int64)
         for number, p in enumerate(tables.geometries):
-            self._scratch(tables, number, p, layout.shape(p), layout.scratch(p))
+            self._scratch(tables, number, p, layout.shape(p), layout.scratch(p, self.real))
         self.packed: dict[tuple[str, str], np.ndarray] = {}
         self._loaded: dict[object, tuple[np.ndarray, int]] = {}
         """The arrays that were packed, or found to be the same, and their version."""
@@ -52,15 +55,16 @@ class Workspace:
         for names, weights in tables.weights.items():
             panels, groups = names
             if panels in tables.numbers_of:
-                self.held[panels] = layout.room_for_panels(weights.patches)
+                self.held[panels] = layout.room_for_panels(weights.patches, self.real)
             if groups in tables.numbers_of:
-                self.held[groups] = layout.room_for_groups(weights.patches)
+                self.held[groups] = layout.room_for_groups(weights.patches, self.real)
             if names in tables.read_by_rows:
                 self._rows(weights)
-            self.packed[names] = np.full((weights.patches.features, weights.patches.length), np.nan, "f4")
+            size = weights.patches.features, weights.patches.length
+            self.packed[names] = np.full(size, np.nan, self.real)
         for name, weights in tables.turned.items():
             count = -(-weights.patches.length // PANEL)
-            self.held[name] = np.zeros((count, weights.patches.features, PANEL), np.float32)
+            self.held[name] = np.zeros((count, weights.patches.features, PANEL), self.real)
         self.own: dict[str, np.ndarray] = {}
         """Scratch of each slice, `[slices, size]`."""
         self.arrays = np.zeros((tables.slices, len(tables.numbers_of), 3), np.int64)
@@ -76,7 +80,7 @@ class Workspace:
         calls = tables.slices if tables.slices > 1 else 0
         self.places = np.zeros(calls * tables.places, np.int64)
         """Scratch of what is computed in several slices at once."""
-        self.room = np.zeros(-(-calls // DRIVE_BLOCK) * DRIVE_BLOCK * tables.room, np.float32)
+        self.room = np.zeros(-(-calls // DRIVE_BLOCK) * DRIVE_BLOCK * tables.room, self.real)
         private = {f"scratch/{name} {g}" for g in range(len(tables.geometries)) for name in _OF_GEOMETRY}
         private |= tables.private & tables.numbers_of.keys()
         self._private = [(tables.numbers_of[key], (self.held | self.own)[key]) for key in sorted(private)]
@@ -97,7 +101,7 @@ class Workspace:
                 self.own[key] = self._own(tables, whole)[:, begin : begin + size]
             else:
                 # Drives are computed in blocks; the last block may extend beyond the array.
-                self.own[key] = np.zeros((tables.slices, size + _slack(tables, key)), np.float32)
+                self.own[key] = np.zeros((tables.slices, size + _slack(tables, key)), self.real)
         return self.own[key]
 
     def _scratch(self, tables: Tables, number: int, p: Patches, s: Shape, scratch: Scratch) -> None:
@@ -137,9 +141,9 @@ class Workspace:
         """Return the lists of a slice of the last call, by layer."""
         return {
             layer: ActiveUnits(
-                self.own[units][number].view("i4"),
+                _ints(self.own[units][number]),
                 self.own[values][number],
-                self.own[ends][number].view("i4"),
+                _ints(self.own[ends][number]),
             )
             for layer, (units, values, ends) in self.lists.items()
         }
@@ -188,9 +192,14 @@ class Workspace:
         dictionary_gradient(code, error, s, scratch, sums, product.reshape(p.features, p.length), counts)
 
 
-def _incoming(synapses: Synapses) -> Incoming:
+def _ints(room: np.ndarray) -> np.ndarray:
+    """Return the integers that kernels have in place of numbers, as many as those."""
+    return room.view("i4")[: len(room)]
+
+
+def _incoming(synapses: Synapses, real: str) -> Incoming:
     count, longest = len(synapses.targets), synapses.longest if synapses.delayed else 0
-    return Incoming(count, synapses.ends.post_units, longest)
+    return Incoming(count, synapses.ends.post_units, longest, real)
 
 
 def thread_workspace(tables: Tables) -> Workspace:

@@ -1,13 +1,13 @@
-"""Elementary functions of float32 in row functions: polynomials, which compilers make vectors of.
+"""Elementary functions of float32 and float64 in row functions, which compilers make vectors of: polynomials.
 
 Each has the bits of no library and no processor: sums are in the order of the code, and multiply-adds are
 fused where it says so. Errors are below 2 units in the last place (`tests/kernels/cpu/test_elementary.py`).
-Angles above 1e15, whose neighbours are 6e7 apart, give NaN. In float64 they are those of the C library.
+Angles above 1e15 give NaN: of float32 neighbours are 6e7 apart there.
 
 `MATH` is `math` with them; row functions are compiled with it.
 
-Polynomials and reductions are those of Moshier's Cephes (`expf.c`, `logf.c`, `sinf.c`, `tanhf.c`, `atanf.c`);
-multiples of pi / 2 and of log 2 are taken off in parts (Cody & Waite 1980).
+In float32, polynomials and reductions are those of Moshier's Cephes (`expf.c`, `logf.c`, `sinf.c`, `tanhf.c`,
+`atanf.c`); multiples of pi / 2 and of log 2 are taken off in parts (Cody & Waite 1980).
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 
-from petabatch.kernels.cpu.elementary import angles, exponentials, remainders
+from petabatch.kernels.cpu.elementary import angles, doubles, exponentials, remainders
 from petabatch.kernels.cpu.elementary.numbers import OPTIONS
 
 
-def _of_both(single: Any, double: Callable[..., float]) -> Callable[..., float]:
+def _of_both(single: Any, double: Any) -> Callable[..., float]:
     """Return the function that compiled code replaces by the one of its precision."""
-    if double in (math.pow, np.fmod):
+    if double in (doubles.pow, np.fmod):
 
         def of_numbers(x: float, y: float) -> float:
-            return double(x, y)
+            return double(x, y)  # type: ignore[no-any-return]
 
         @overload(of_numbers, strict=False, jit_options=OPTIONS)
         def of_two(x: Any, y: Any) -> Any:
@@ -45,7 +45,7 @@ def _of_both(single: Any, double: Callable[..., float]) -> Callable[..., float]:
         return of_numbers
 
     def function(x: float) -> float:
-        return double(x)
+        return double(x)  # type: ignore[no-any-return]
 
     @overload(function, strict=False, jit_options=OPTIONS)
     def of_one(x: Any) -> Any:
@@ -56,18 +56,20 @@ def _of_both(single: Any, double: Callable[..., float]) -> Callable[..., float]:
     return function
 
 
-exp = _of_both(exponentials.exp, math.exp)
+exp, log = _of_both(exponentials.exp, doubles.exp), _of_both(exponentials.log, doubles.log)
+logistic = _of_both(exponentials.logistic, doubles.logistic)
+sin, cos = _of_both(angles.sin, doubles.sin), _of_both(angles.cos, doubles.cos)
 MATH = ModuleType("math")
 vars(MATH).update(
     {
         **vars(math),
-        "exp": exp, "expm1": _of_both(exponentials.expm1, math.expm1),
-        "tanh": _of_both(exponentials.tanh, math.tanh),
-        "log": _of_both(exponentials.log, math.log), "log1p": _of_both(exponentials.log1p, math.log1p),
-        "sin": _of_both(angles.sin, math.sin), "cos": _of_both(angles.cos, math.cos),
-        "tan": _of_both(angles.tan, math.tan),
-        "sinh": _of_both(exponentials.sinh, math.sinh), "cosh": _of_both(exponentials.cosh, math.cosh),
-        "atan": _of_both(angles.atan, math.atan), "pow": _of_both(exponentials.pow, math.pow),
+        "exp": exp, "expm1": _of_both(exponentials.expm1, doubles.expm1),
+        "tanh": _of_both(exponentials.tanh, doubles.tanh),
+        "log": log, "log1p": _of_both(exponentials.log1p, doubles.log1p),
+        "sin": sin, "cos": cos,
+        "tan": _of_both(angles.tan, doubles.tan),
+        "sinh": _of_both(exponentials.sinh, doubles.sinh), "cosh": _of_both(exponentials.cosh, doubles.cosh),
+        "atan": _of_both(angles.atan, doubles.atan), "pow": _of_both(exponentials.pow, doubles.pow),
         "fmod": _of_both(remainders.fmod, np.fmod),  # numba has none of `math`
     }
 )  # fmt: skip

@@ -15,18 +15,30 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import carray
 
 from petabatch.kernels.cpu.jit import njit
 from petabatch.kernels.cpu.program.records import SCATTER, operation, scatter_in
 from petabatch.kernels.cpu.program.table import CODE, TOGETHER
-from petabatch.kernels.cpu.program.views import DEPTH, PLACE, SIZE, floats, ints, longs, pointer
+from petabatch.kernels.cpu.program.views import (
+    PLACE,
+    depth_of,
+    floats,
+    floats_at,
+    ints,
+    longs,
+    of_slice,
+    of_slices,
+    size_of,
+    slices_in,
+)
 from petabatch.kernels.cpu.rules import ZERO
 from petabatch.kernels.cpu.simd import operations, pair_operations
 from petabatch.kernels.cpu.sizes import ABREAST, AHEAD
 from petabatch.kernels.cpu.transpose import SIDE, columns_to_rows, rows_to_columns
 from petabatch.kernels.operations.synapses import Scatter
 
+_LINE = 64
+"""Bytes of a line of the cache."""
 _BEGAN, _MADE = range(2)
 """Of a call: the step before it, and the last one made."""
 _VECTORS = operations(ABREAST)
@@ -39,14 +51,14 @@ assert SIDE == 8  # the length of `_addresses`
 @operation(Scatter, together=True)
 def _scatter_together(op: Any, arrays: Any, step: int) -> None:
     """Add up the synapses of all slices, between `begin_call` and `hand_over`."""
-    one, clock = arrays[0], longs(arrays[0], op.call)
+    one, clock = of_slice(arrays, 0), longs(of_slice(arrays, 0), op.call)
     starts, soon = longs(one, op.post_starts), longs(one, op.soon)
     delays, places, weights = ints(one, op.post_delays), ints(one, op.places), floats(one, op.post_weights, 0)
-    size, pre, (pitch, ring) = one[op.out, SIZE], longs(one, op.starts).size - 1, _ring(op, one)
+    size, pre, (pitch, ring) = size_of(one, op.out), longs(one, op.starts).size - 1, _ring(op, one)
     post, now, ahead = size // op.positions, step % ring, (step - clock[_BEGAN] - 1) % AHEAD
     clock[_MADE] = step
-    for first in range(0, arrays.shape[0], ABREAST):
-        slices = arrays[first : first + ABREAST]
+    for first in range(0, slices_in(arrays), ABREAST):
+        slices = of_slices(arrays, first, first + ABREAST)
         sent, sums = _room(op, arrays, first)
         _keep(op, slices, sent, step)
         if ahead == 0:
@@ -75,7 +87,7 @@ def begin_call(rows: Any, arrays: Any, step: int) -> None:
         if row[CODE] != SCATTER or row[TOGETHER] == 0:
             continue
         op = scatter_in(row)
-        longs(arrays[0], op.call)[:] = step
+        longs(of_slice(arrays, 0), op.call)[:] = step
         _clear(op, arrays, step + 2 - AHEAD)
 
 
@@ -86,10 +98,11 @@ def hand_over(rows: Any, arrays: Any) -> None:
         if row[CODE] != SCATTER or row[TOGETHER] == 0:
             continue
         op = scatter_in(row)
-        last, longest = longs(arrays[0], op.call)[_MADE], arrays[0, op.out, DEPTH] - 1
+        one = of_slice(arrays, 0)
+        last, longest = longs(one, op.call)[_MADE], depth_of(one, op.out) - 1
         _clear(op, arrays, last + 1)
-        for first in range(0, arrays.shape[0], ABREAST):
-            slices = arrays[first : first + ABREAST]
+        for first in range(0, slices_in(arrays), ABREAST):
+            slices = of_slices(arrays, first, first + ABREAST)
             sent, sums = _room(op, arrays, first)
             for step in range(last + 1, last + 1 + longest, AHEAD):
                 _sum_up(op, slices, sent, sums, step, step - last)
@@ -103,11 +116,12 @@ def _sum_up(op: Any, slices: Any, sent: Any, sums: Any, step: int, least: int) -
 
     The activities of steps before the call, and of those that are not made yet, must be 0.
     """
-    one, since = slices[0], step - longs(slices[0], op.call)[_BEGAN]
+    one = of_slice(slices, 0)
+    since = step - longs(one, op.call)[_BEGAN]
     starts, delays = longs(one, op.post_starts), ints(one, op.post_delays)
     places, weights = ints(one, op.places), floats(one, op.post_weights, 0)
-    size, pre, (pitch, ring) = one[op.out, SIZE], longs(one, op.starts).size - 1, _ring(op, one)
-    post, now, longest = size // op.positions, step % ring, one[op.out, DEPTH] - 1
+    size, pre, (pitch, ring) = size_of(one, op.out), longs(one, op.starts).size - 1, _ring(op, one)
+    post, now, longest = size // op.positions, step % ring, depth_of(one, op.out) - 1
     for ahead in range(AHEAD):
         if since + ahead <= longest:
             _fetch(op, slices, sums, step + ahead, ahead)
@@ -155,7 +169,7 @@ def _later(delays: Any, begin: int, end: int, limit: int) -> int:
 @njit(nogil=True, error_model="numpy")
 def _keep(op: Any, slices: Any, sent: Any, step: int) -> None:
     """Keep the activities that are sent in a step."""
-    pitch, ring = _ring(op, slices[0])
+    pitch, ring = _ring(op, of_slice(slices, 0))
     now, seen = step % ring, step - op.source[1]
     _gather(slices, op.source[0], seen, sent, now * ABREAST, pitch * ABREAST)
     if now < AHEAD - 1:
@@ -165,9 +179,9 @@ def _keep(op: Any, slices: Any, sent: Any, step: int) -> None:
 @njit(nogil=True, error_model="numpy")
 def _clear(op: Any, arrays: Any, step: int) -> None:
     """Let nothing be sent in `AHEAD` - 1 steps from this one on."""
-    one = arrays[0]
-    units, (pitch, ring) = one[op.source[0], SIZE], _ring(op, one)
-    for first in range(0, arrays.shape[0], ABREAST):
+    one = of_slice(arrays, 0)
+    units, (pitch, ring) = size_of(one, op.source[0]), _ring(op, one)
+    for first in range(0, slices_in(arrays), ABREAST):
         sent, _ = _room(op, arrays, first)
         for unit in range(units):
             for n in range(step, step + AHEAD - 1):
@@ -180,18 +194,18 @@ def _clear(op: Any, arrays: Any, step: int) -> None:
 @njit(nogil=True, error_model="numpy")
 def _deliver(op: Any, slices: Any, sums: Any, step: int, ahead: int) -> None:
     """Write what arrives in a step from the sums of all slices to what is pending of each."""
-    number, one = op.out, slices[0]
-    size, later = one[number, SIZE], _place(one, number, step)
-    begin, whole, squares = ahead * size * ABREAST, size // SIDE * SIDE, slices.shape[0] // SIDE * SIDE
+    number, one, count = op.out, of_slice(slices, 0), slices_in(slices)
+    size, later, each = size_of(one, number), _place(one, number, step), sums.itemsize
+    begin, whole, squares = ahead * size * ABREAST, size // SIDE * SIDE, count // SIDE * SIDE
     for w in range(0, squares, SIDE):
-        a, b, c, d, e, f, g, h = _addresses(slices[w : w + SIDE], number, later)
-        for unit in range(0, 4 * whole, 4 * SIDE):
+        a, b, c, d, e, f, g, h = _addresses(slices, w, number, later)
+        for unit in range(0, each * whole, each * SIDE):
             columns_to_rows(
                 a + unit, b + unit, c + unit, d + unit, e + unit, f + unit, g + unit, h + unit, sums,
-                begin + unit // 4 * ABREAST + w, ABREAST,
+                begin + unit // each * ABREAST + w, ABREAST,
             )  # fmt: skip
-    for w in range(slices.shape[0]):
-        own = floats(slices[w], number, step)
+    for w in range(count):
+        own = floats(of_slice(slices, w), number, step)
         for i in range(whole if w < squares else 0, size):
             own[i] = sums[begin + i * ABREAST + w]
 
@@ -199,24 +213,24 @@ def _deliver(op: Any, slices: Any, sums: Any, step: int, ahead: int) -> None:
 @njit(nogil=True, error_model="numpy")
 def _fetch(op: Any, slices: Any, sums: Any, step: int, ahead: int) -> None:
     """Begin the sums of a step, of all slices, with what is pending of each."""
-    _gather(slices, op.out, step, sums, ahead * slices[0, op.out, SIZE] * ABREAST, ABREAST)
+    _gather(slices, op.out, step, sums, ahead * size_of(of_slice(slices, 0), op.out) * ABREAST, ABREAST)
 
 
 @njit(nogil=True, error_model="numpy")
 def _gather(slices: Any, number: int, step: int, out: Any, begin: int, pitch: int) -> None:
     """Write out[begin + unit * pitch + w] = array `number` of slice w at a step, unit by unit."""
-    one = slices[0]
-    size, later = one[number, SIZE], _place(one, number, step)
-    whole, squares = size // SIDE * SIDE, slices.shape[0] // SIDE * SIDE
+    one, count, each = of_slice(slices, 0), slices_in(slices), out.itemsize
+    size, later = size_of(one, number), _place(one, number, step)
+    whole, squares = size // SIDE * SIDE, count // SIDE * SIDE
     for w in range(0, squares, SIDE):
-        a, b, c, d, e, f, g, h = _addresses(slices[w : w + SIDE], number, later)
-        for unit in range(0, 4 * whole, 4 * SIDE):
+        a, b, c, d, e, f, g, h = _addresses(slices, w, number, later)
+        for unit in range(0, each * whole, each * SIDE):
             rows_to_columns(
                 a + unit, b + unit, c + unit, d + unit, e + unit, f + unit, g + unit, h + unit, out,
-                begin + unit // 4 * pitch + w, pitch,
+                begin + unit // each * pitch + w, pitch,
             )  # fmt: skip
-    for w in range(slices.shape[0]):
-        own = floats(slices[w], number, step)
+    for w in range(count):
+        own = floats(of_slice(slices, w), number, step)
         for unit in range(whole if w < squares else 0, size):
             out[begin + unit * pitch + w] = own[unit]
 
@@ -224,13 +238,13 @@ def _gather(slices: Any, number: int, step: int, out: Any, begin: int, pitch: in
 @njit(nogil=True, error_model="numpy")
 def _place(one: Any, number: int, step: int) -> int:
     """Return how many bytes after its first the numbers of an array at a step begin."""
-    return 4 * one[number, SIZE] * (step % one[number, DEPTH])  # type: ignore[no-any-return]
+    return one.real.itemsize * size_of(one, number) * (step % depth_of(one, number))  # type: ignore[no-any-return]
 
 
 @njit(nogil=True, error_model="numpy")
-def _addresses(slices: Any, number: int, later: int) -> Any:
-    """Return where an array of eight slices lies, `later` bytes after its first."""
-    at = slices[:, number, PLACE]
+def _addresses(slices: Any, w: int, number: int, later: int) -> Any:
+    """Return where an array of eight slices from slice w on lies, `later` bytes after its first."""
+    at = slices.table[w : w + SIDE, number, PLACE]
     return (
         at[0] + later, at[1] + later, at[2] + later, at[3] + later,
         at[4] + later, at[5] + later, at[6] + later, at[7] + later,
@@ -240,7 +254,7 @@ def _addresses(slices: Any, number: int, later: int) -> Any:
 @njit(nogil=True, error_model="numpy")
 def _ring(op: Any, one: Any) -> Any:
     """Return the pitch and the length of a unit's ring buffer, in steps: the first few are there twice."""
-    pitch = (one[op.out, DEPTH] + 2 * AHEAD - 2) | 1  # `steps_kept` of the longest delay
+    pitch = (depth_of(one, op.out) + 2 * AHEAD - 2) | 1  # `steps_kept` of the longest delay
     return pitch, pitch - AHEAD + 1
 
 
@@ -250,8 +264,8 @@ def _room(op: Any, arrays: Any, first: int) -> Any:
 
     They have the room of these slices, that of one after that of the other, from the next cache line on.
     """
-    begin, size = arrays[first, op.sent, PLACE], ABREAST * arrays[first, op.sent, SIZE]
-    line = 4 * ABREAST
-    room = carray(pointer((begin + line - 1) // line * line), (size - ABREAST,), np.float32)
-    middle = ABREAST * arrays[first, op.source[0], SIZE] * _ring(op, arrays[first])[0]
+    one = of_slice(arrays, first)
+    begin, size = one.table[op.sent, PLACE], ABREAST * size_of(one, op.sent)
+    room = floats_at(one, (begin + _LINE - 1) // _LINE * _LINE, size - ABREAST)
+    middle = ABREAST * size_of(one, op.source[0]) * _ring(op, one)[0]
     return room[:middle], room[middle:]

@@ -1,7 +1,8 @@
 """Random numbers of row functions, compiled: one for each unit, from a word of its own or half of one.
 
-Normal numbers are pairs by Box and Muller, in loops that compilers make vectors of; logarithm, sine and
-cosine are polynomials (Moshier's Cephes, `logf.c` and `sinf.c`), to 1e-7; `spec/rows.py` is the reference.
+Normal numbers are pairs by Box and Muller, in loops that compilers make vectors of; in float32 logarithm,
+sine and cosine are polynomials (Moshier's Cephes, `logf.c` and `sinf.c`), to 1e-7. Both precisions make their
+numbers of the same words; `spec/rows.py` is the reference.
 """
 
 from __future__ import annotations
@@ -10,8 +11,11 @@ import math
 from typing import Any
 
 import numpy as np
+from numba import types
+from numba.extending import overload
 
 from petabatch.kernels.cpu.arrays import copy
+from petabatch.kernels.cpu.elementary import cos, log, sin
 from petabatch.kernels.cpu.jit import FAST, njit
 from petabatch.kernels.cpu.program.random import WORDS, stream_key, words
 from petabatch.kernels.cpu.program.records import operation
@@ -32,21 +36,21 @@ def _draw(op: Any, step: int) -> None:
 def draw(pool: Any, step: int, normal: bool, room: Any, out: Any) -> None:
     """Write a random number for each unit: normal, or uniform in [0, 1) with 24 bits."""
     low, high = stream_key(pool, step)
+    real = out.dtype.type
     if not normal:
         for begin in range(0, out.size, WORDS):
             part = out[begin : begin + WORDS]
             drawn = words(room, low, high, begin, part.size)
             for i in range(part.size):
-                part[i] = _f(np.uint32(drawn[i] >> np.uint64(40))) * _UNIT
+                part[i] = real(np.uint32(drawn[i] >> np.uint64(40))) * _UNIT
         return
-    pair = np.empty(2 * _PAIRS, np.float32)
-    exponents, angles = np.empty(_PAIRS, np.int32), np.empty(_PAIRS, np.float32)
+    pair = np.empty(2 * _PAIRS, out.dtype)
     for begin in range(0, out.size, 2 * _PAIRS):
         drawn = words(room, low, high, begin // 2, _PAIRS)
         if begin + 2 * _PAIRS <= out.size:
-            _pairs(drawn, exponents, angles, out[begin : begin + 2 * _PAIRS])
+            _pairs(drawn, out[begin : begin + 2 * _PAIRS])
         else:
-            _pairs(drawn, exponents, angles, pair)
+            _pairs(drawn, pair)
             copy(pair, out[begin:])
 
 
@@ -57,10 +61,31 @@ def draw_each(pools: Any, step: int, normal: bool, room: Any, out: Any) -> None:
         draw(pools[n], step, normal, room, out[n])
 
 
-@njit(nogil=True, error_model="numpy", fastmath=FAST)
-def _pairs(drawn: Any, exponents: Any, angles: Any, out: Any) -> None:
+def _pairs(drawn: Any, out: Any) -> None:
     """Write the normal numbers of a block of words."""
+
+
+@overload(_pairs, strict=False)
+def _pairs_of(drawn: Any, out: Any) -> Any:
+    if out.dtype == types.float64:
+        return lambda drawn, out: _pairs64(drawn, out)
+    return lambda drawn, out: _pairs32(drawn, out)
+
+
+@njit(nogil=True, error_model="numpy")
+def _pairs64(drawn: Any, out: Any) -> None:
+    for i in range(_PAIRS):
+        # Rounded as in float32, where half a unit is lost.
+        chance = np.float64(_f(np.int32(drawn[i] >> np.uint64(40))) + _f(0.5)) * np.float64(_UNIT)
+        angle = np.float64(np.int32(drawn[i] & np.uint64(0xFFFFFF))) * (2 * math.pi * np.float64(_UNIT))
+        r = np.sqrt(-2 * log(chance))
+        out[i], out[_PAIRS + i] = r * cos(angle), r * sin(angle)
+
+
+@njit(nogil=True, error_model="numpy", fastmath=FAST)
+def _pairs32(drawn: Any, out: Any) -> None:
     radii = out[:_PAIRS]
+    exponents, angles = np.empty(_PAIRS, np.int32), np.empty(_PAIRS, np.float32)
     for i in range(_PAIRS):
         radii[i] = (_f(np.int32(drawn[i] >> np.uint64(40))) + _f(0.5)) * _UNIT
         angles[i] = _f(np.int32(drawn[i] & np.uint64(0xFFFFFF))) * (_f(4) * _UNIT)

@@ -33,5 +33,5 @@ def _count_spikes(op: Any, step: int) -> None:
         else:
             high = middle
     while low < times.size and _before(times[low], dt) == step - 1:
-        out[units[low]] += np.float32(1)
+        out[units[low]] += out.dtype.type(1)
         low += 1

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numba import carray
 
 from petabatch.kernels.cpu.certificate import Looks, look
 from petabatch.kernels.cpu.jit import njit
 from petabatch.kernels.cpu.layout import PANEL, Dictionary, Images
 from petabatch.kernels.cpu.program.records import operation
 from petabatch.kernels.cpu.program.transport import scratch_of, shape_of
-from petabatch.kernels.cpu.program.views import longs
+from petabatch.kernels.cpu.program.views import PLACE, pointer
 from petabatch.kernels.cpu.program.whole import SIZES, norm
 from petabatch.kernels.operations.look import Look
 
@@ -33,7 +34,7 @@ def _look(op: Any, arrays: Any, step: int) -> None:
         patches.reshape((patches.size // (s.features * length), s.features, length)),
     )
     looks = Looks(op.target, op.coefficient, op.signed, op.out, op.state[:1])
-    size, images = norm(op.code, SIZES), Images(image, np.float32(1), recon)
+    size, images = norm(op.code, SIZES), Images(image, image.dtype.type(1), recon)
     if look(made == op.display, size, op.code, images, looks, weights, s, work):
         op.state[STOPPED] = step
 
@@ -42,7 +43,7 @@ def _look(op: Any, arrays: Any, step: int) -> None:
 def any_stopped(arrays: Any, number: int, step: int) -> bool:
     """Return whether a slice has met its target before `step`; array `number` is that of its `Look`."""
     for w in range(arrays.shape[0]):
-        stopped = longs(arrays[w], number)[STOPPED]
+        stopped = carray(pointer(arrays[w, number, PLACE]), (LOOKS,), np.int64)[STOPPED]
         if 0 < stopped < step:
             return True
     return False

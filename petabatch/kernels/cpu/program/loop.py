@@ -14,8 +14,6 @@ from petabatch.kernels.cpu.program.look import any_stopped
 from petabatch.kernels.cpu.program.records import MEASURE, measure_in
 from petabatch.kernels.cpu.program.table import CODE, KERNEL, OFFSET, PERIOD, STANDS, TOGETHER, WINDOW
 from petabatch.kernels.cpu.program.team import BEFORE, BEGIN, END, FIRST, LAST, done, take, wait
-from petabatch.kernels.cpu.program.views import floats
-from petabatch.kernels.cpu.program.whole import norm
 
 
 @njit(nogil=True, error_model="numpy")
@@ -33,11 +31,7 @@ def due(row: Any, step: int, final: int) -> Any:
 def _make(number: int, row: Any, arrays: Any, frame: Any, watched: Any, sums: Any) -> None:
     """Make an operation of one step of all slices; `watched` and `sums` are those of the step."""
     slices = arrays.shape[0]
-    if row[CODE] == MEASURE:
-        op = measure_in(row)
-        if watched[op.column]:
-            for w in range(slices):
-                sums[w, op.column] = norm(floats(arrays[w], op.out, frame[calls.STEP]), op.norm)
+    if row[CODE] == MEASURE and not watched[measure_in(row).column]:
         return
     frame[calls.NUMBER] = number
     if row[TOGETHER] != 0 and slices > 1:
@@ -45,13 +39,14 @@ def _make(number: int, row: Any, arrays: Any, frame: Any, watched: Any, sums: An
         return
     for w in range(slices):
         frame[calls.SLICE] = w
+        frame[calls.SUMS] = sums[w].ctypes.data
         call_at(row[KERNEL], frame.ctypes.data)
 
 
 @njit(inline="always", nogil=True, error_model="numpy")
 def _frame(
     rows: Any, numbers: Any, sources: Any, factors: Any, drives: Any, arrays: Any, shapes: Any, places: Any,
-    room: Any,
+    room: Any, measured: int,
 ) -> Any:  # fmt: skip
     """Return a frame of these tables."""
     frame = np.zeros(calls.FRAME, np.int64)
@@ -64,8 +59,8 @@ def _frame(
     frame[calls.ARRAYS], frame[calls.HELD] = arrays.ctypes.data, arrays.shape[1]
     frame[calls.GEOMETRIES], frame[calls.SHAPED] = shapes.ctypes.data, shapes.shape[0]
     frame[calls.ROOM_FOR_PLACES], frame[calls.PLACES] = places.ctypes.data, places.size
-    frame[calls.ROOM], frame[calls.FLOATS] = room.ctypes.data, room.size
-    frame[calls.SLICES] = arrays.shape[0]
+    frame[calls.ROOM], frame[calls.BYTES] = room.ctypes.data, room.size
+    frame[calls.SLICES], frame[calls.MEASURED] = arrays.shape[0], measured
     return frame
 
 
@@ -79,13 +74,14 @@ def advance(
 
     `fresh` says that an image is new in the first step. Where `watched` `[steps, quantities]` is true, `sums`
     `[slices, steps, quantities]`, float64, receives the norm of a layer after the step. `places` and `room`
-    are scratch of what is computed in several slices at once; empty where there is one. Threads that make the
+    are scratch of what is computed in several slices at once; empty where there is one. `factors` and `room`
+    are of the precision of the run, which operations alone know: here they are bytes. Threads that make the
     same steps together share `items` and `tickets` of `team.py`; of a thread alone, one item is a step. With
     `looks`, the array of a `Look`, all end after a step in which one of the slices has met its target.
     """
     rows, arrays, watched, sums = borrow(rows), borrow(arrays), borrow(watched), borrow(sums)
     count = items.shape[0] * (last - first)
-    frame = _frame(rows, numbers, sources, factors, drives, arrays, shapes, places, room)
+    frame = _frame(rows, numbers, sources, factors, drives, arrays, shapes, places, room, sums.shape[2])
     while True:
         ticket = take(tickets)
         if ticket >= count:

@@ -19,7 +19,7 @@ from numba.extending import intrinsic
 from petabatch.kernels.cpu.arrays import copy
 from petabatch.kernels.cpu.jit import njit
 from petabatch.kernels.cpu.program.records import operation
-from petabatch.kernels.cpu.program.views import floats, longs, pointer
+from petabatch.kernels.cpu.program.views import alone, floats, floats_at, longs, of_slice, pointer, slices_in
 from petabatch.kernels.messages import COUNT, ERROR, PLACES, REQUESTS, START, STATUSES, WAIT, WAITING
 from petabatch.kernels.operations.transport import Exchange, Join
 
@@ -107,9 +107,9 @@ def deliver(messages: int) -> None:
 
 
 @njit(nogil=True, error_model="numpy")
-def _at(address: int, number: int, size: int) -> Any:
-    """Return block `number` of float32 numbers at an address; nothing at address 0."""
-    return carray(pointer(address + 4 * number * size), (size if address != 0 else 0,), np.float32)
+def _at(arrays: Any, address: int, number: int, size: int) -> Any:
+    """Return block `number` of numbers at an address; nothing at address 0."""
+    return floats_at(arrays, address + arrays.real.itemsize * number * size, size if address != 0 else 0)
 
 
 @njit(nogil=True, error_model="numpy")
@@ -150,21 +150,22 @@ def _put(part: Any, features: int, number: int, parts: int, out: Any) -> None:
 
 @operation(Exchange, together=True)
 def exchange_rows(op: Any, arrays: Any, step: int) -> None:
-    """Exchange rows at the borders of the tiles of slices `arrays` `[slices, n, 3]`."""
-    link, length, adds, (number, lookback) = longs(arrays[0], op.link), op.row, op.adds, op.source
+    """Exchange rows at the borders of the tiles of slices."""
+    link, (number, lookback) = longs(of_slice(arrays, 0), op.link), op.source
+    length, adds = op.row, op.adds
     before, after = op.before * length, op.after * length
     last = before + op.rows * length
     # Of sums, rows beyond the tile are sent, and added to those of others; else others get a copy of ours.
     up, down = (before, after) if adds else (after, before)
     begin_up, begin_down = (0, last) if adds else (before, last - before)
-    for w in range(arrays.shape[0]):
-        wide = floats(arrays[w], number, step - lookback)
-        copy(wide[begin_up : begin_up + up], _at(link[UP], w, up))
-        copy(wide[begin_down : begin_down + down], _at(link[DOWN], w, down))
+    for w in range(slices_in(arrays)):
+        wide = floats(of_slice(arrays, w), number, step - lookback)
+        copy(wide[begin_up : begin_up + up], _at(arrays, link[UP], w, up))
+        copy(wide[begin_down : begin_down + down], _at(arrays, link[DOWN], w, down))
     deliver(link[MESSAGES])
-    for w in range(arrays.shape[0]):
-        wide = floats(arrays[w], number, step - lookback)
-        above, below = _at(link[ABOVE], w, down), _at(link[BELOW], w, up)
+    for w in range(slices_in(arrays)):
+        wide = floats(of_slice(arrays, w), number, step - lookback)
+        above, below = _at(arrays, link[ABOVE], w, down), _at(arrays, link[BELOW], w, up)
         if adds:
             _add_to(wide[before : before + down], above)
             _add_to(wide[last - up : last], below)
@@ -175,30 +176,31 @@ def exchange_rows(op: Any, arrays: Any, step: int) -> None:
 
 @operation(Exchange, stored=True)
 def _exchange_rows_of_one(op: Any, arrays: Any, step: int) -> None:
-    exchange_rows(op, arrays.reshape((1, *arrays.shape)), step)
+    exchange_rows(op, alone(arrays), step)
 
 
 @operation(Join, together=True)
 def join_parts(op: Any, arrays: Any, step: int) -> None:
-    """Add up the parts of all ranks of slices `arrays` `[slices, n, 3]`, in their order, or join features."""
-    link, size, features, (number, lookback) = longs(arrays[0], op.link), op.size, op.block, op.source
-    for w in range(arrays.shape[0]):
-        packed = _at(link[PACKED], w, size)
-        copy(floats(arrays[w], number, step - lookback)[: packed.size], packed)
+    """Add up the parts of all ranks of slices, in their order, or join features."""
+    link, (number, lookback) = longs(of_slice(arrays, 0), op.link), op.source
+    size, features = op.size, op.block
+    for w in range(slices_in(arrays)):
+        packed = _at(arrays, link[PACKED], w, size)
+        copy(floats(of_slice(arrays, w), number, step - lookback)[: packed.size], packed)
     deliver(link[MESSAGES])
-    for w in range(arrays.shape[0]):
-        out = floats(arrays[w], op.out, step)
+    for w in range(slices_in(arrays)):
+        out = floats(of_slice(arrays, w), op.out, step)
         if features != 0:
             for part in range(link.size - PARTS):
-                _put(_at(link[PARTS + part], w, size), features, part, link.size - PARTS, out)
+                _put(_at(arrays, link[PARTS + part], w, size), features, part, link.size - PARTS, out)
             continue
-        one, other = _at(link[PARTS], w, size), _at(link[PARTS + 1], w, size)
+        one, other = _at(arrays, link[PARTS], w, size), _at(arrays, link[PARTS + 1], w, size)
         for i in range(size):
             out[i] = one[i] + other[i]
         for part in range(2, link.size - PARTS):
-            _add_to(out[:size], _at(link[PARTS + part], w, size))
+            _add_to(out[:size], _at(arrays, link[PARTS + part], w, size))
 
 
 @operation(Join, stored=True)
 def _join_parts_of_one(op: Any, arrays: Any, step: int) -> None:
-    join_parts(op, arrays.reshape((1, *arrays.shape)), step)
+    join_parts(op, alone(arrays), step)

@@ -30,7 +30,7 @@ def _gather(arrays: Any, number: int, kind: int, step: int, places: Any, out: An
         # Modulo 2^32, so that no run is too long.
         now, changed, at = np.int32(step), ints(arrays, number), places[kind - SINCE_SYNAPSE]
         for i in range(out.size):
-            out[i] = np.float32(np.int32(now - changed[np.uint32(at[i])]))
+            out[i] = out.dtype.type(np.int32(now - changed[np.uint32(at[i])]))
     elif kind == ONE:
         out[:] = floats(arrays, number, step)[0]
     else:

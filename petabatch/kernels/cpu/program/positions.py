@@ -39,11 +39,11 @@ def _background(units: Any, features: int, copies: int, out: Any) -> None:
     """Write `copies` of a feature that is 1 where all others are 0, and of each of these."""
     for position in range(units.size // features):
         first, to = position * features, position * (features + 1) * copies
-        empty = np.float32(1)
+        empty = out.dtype.type(1)
         for f in range(features):
             a = units[first + f]
             if a != 0:
-                empty = np.float32(0)
+                empty = out.dtype.type(0)
             for n in range(copies):
                 out[to + (f + 1) * copies + n] = a
         for n in range(copies):
@@ -53,7 +53,8 @@ def _background(units: Any, features: int, copies: int, out: Any) -> None:
 @operation(Bins)
 def _bins(op: Any) -> None:
     """Find the bin of each number in place; see `layers/bins.py`."""
-    f, x, features = np.float32, op.out, op.features
+    x, features = op.out, op.features
+    f = x.dtype.type
     low, high, width, outside = f(op.low), f(op.high), f(op.width), f(op.outside)
     size = (high - low) / f(features)
     for i in range(x.size):

@@ -142,12 +142,13 @@ def add_noise(op: Any, step: int) -> None:
     """Add normal noise to each unit, from number `first` of the stream on."""
     out, room, std = op.out, op.words, op.std
     low, high = stream_key(op.pool, step)
-    n, offset = 0, np.float32(op.mean)
+    n, real = 0, out.dtype.type
+    offset = real(op.mean)
     for _ in range(op.first):  # how many words a number takes is found by drawing it
         _, n = _normal(room, low, high, n)
     for i in range(out.size):
         x, n = _normal(room, low, high, n)
-        out[i] = np.float32(np.float64(out[i] + offset) + std * x)
+        out[i] = real(np.float64(out[i] + offset) + std * x)
 
 
 @operation(Drop)
@@ -159,7 +160,7 @@ def drop(op: Any, step: int) -> None:
         part = out[begin : begin + WORDS]
         drawn = words(room, low, high, first + begin, part.size)
         for i in range(part.size):
-            part[i] *= np.float32(uniform(drawn[i]) >= probability)
+            part[i] *= out.dtype.type(uniform(drawn[i]) >= probability)
 
 
 @operation(Shots)
@@ -173,4 +174,4 @@ def add_shots(op: Any, step: int) -> None:
         drawn = words(sizes, low, high, (3 + channel) * out.size + begin, part.size)
         for i in range(part.size):
             if uniform(hit[i]) < chance:
-                part[i] += np.float32(size * uniform(drawn[i]))
+                part[i] += out.dtype.type(size * uniform(drawn[i]))

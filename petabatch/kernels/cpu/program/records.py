@@ -10,28 +10,44 @@ from __future__ import annotations
 
 import inspect
 from collections import namedtuple
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from petabatch.kernels.cpu.addresses import address_of
 from petabatch.kernels.cpu.jit import njit
-from petabatch.kernels.cpu.program.calls import call_of, call_together_of
+from petabatch.kernels.cpu.program.calls import calls_of
 from petabatch.kernels.cpu.program.views import doubles, floats, ints, longs, unsigned
 from petabatch.kernels.operations.base import Operation
 from petabatch.kernels.operations.fields import Field, fields_of
 from petabatch.kernels.operations.synapses import List, Scatter
 from petabatch.kernels.operations.updates import LazyDrive, Measure, UpdateLazily
 
-OPERATIONS: dict[tuple[type[Operation], bool], Any] = {}
-"""The compiled function of each operation, in one slice (False) or in all slices of a call (True)."""
+
+class Made(NamedTuple):
+    """How an operation is made."""
+
+    kernel: Any
+    """Compiled for the types that it is called with."""
+    others: tuple[str, ...]
+    """Its arguments besides the record."""
+    constants: Mapping[str, Field]
+    """Those of them that are constants of the record."""
+    stored: bool
+    """Its record has the numbers of arrays."""
+
+
+OPERATIONS: dict[tuple[type[Operation], bool], Made] = {}
+"""The kernel of each operation, in one slice (False) or in all slices of a call (True)."""
 _VIEWS = {"floats": floats, "doubles": doubles, "ints": ints, "longs": longs, "unsigned": unsigned}
 
 
 def operation(
     of: type[Operation], *, together: bool = False, stored: bool = False
 ) -> Callable[[Callable[..., None]], Any]:
-    """Return the decorator of the kernel that makes an operation.
+    """Return the decorator of the kernel that makes an operation, in either precision.
 
     Its first argument is the record; the others are fields of `Call`, or of `CallTogether` where it makes the
     operation in all slices. The record of one slice has arrays at the step of the call in place of their
@@ -44,17 +60,26 @@ def operation(
         _, *others = inspect.signature(function).parameters
         # Not in the record, which such kernels hand on: steps of W1 with a `Cell` in it took 3 % longer.
         constants = {one.name: one for one in fields_of(of) if stored and not one.kind.plain}
-        given = ["read(c)", *(constants[n].view if n in constants else f"c.{n}" for n in others)]
-        known = call_together_of if together else call_of
-        names = {"call_of": known, "kernel": kernel, "read": _reader(of, "c", together or stored)}
-        names |= _types(constants.values())
-        name = f"{of.__name__}{'_together' if together else ''}"
-        own = "    own = c.own\n" if constants else ""
-        text = f"def {name}(frame):\n    c = call_of(frame)\n{own}    kernel({', '.join(given)})\n"
-        OPERATIONS[of, together] = njit(nogil=True, error_model="numpy")(_function(name, text, names))
+        OPERATIONS[of, together] = Made(kernel, tuple(others), constants, together or stored)
         return kernel
 
     return register
+
+
+@cache
+def caller(of: Any, together: bool, precision: str) -> Any:
+    """Return the function that makes an operation of the call that a frame describes, see `calls.py`."""
+    made = OPERATIONS[of, together]
+    views = {name: field.view for name, field in made.constants.items()}
+    given = ", ".join(["read(c)", *(views.get(name, f"c.{name}") for name in made.others)])
+    names = {
+        "call_of": calls_of(precision)[together], "kernel": made.kernel,
+        "read": _reader(of, "c", made.stored, precision), **_types(made.constants.values(), precision),
+    }  # fmt: skip
+    name = name_of(of, together, precision).replace(" ", "_")
+    own = "    own = c.own\n" if views else ""
+    text = f"def {name}(frame):\n    c = call_of(frame)\n{own}    kernel({given})\n"
+    return njit(nogil=True, error_model="numpy")(_function(name, text, names))
 
 
 @cache
@@ -63,11 +88,12 @@ def stored_in(record: type) -> Any:
     return _reader(record, "row", True)
 
 
-def _reader(record: type, given: str, stored: bool) -> Any:
+def _reader(record: type, given: str, stored: bool, precision: str = "float32") -> Any:
     """Return the compiled function that reads a record of a row, or of a call."""
     fields = [one for one in fields_of(record) if one.kind.plain or not stored]
     parts = ", ".join(one.plain if stored else one.view for one in fields)
-    names = {"Record": namedtuple(record.__name__, [one.name for one in fields]), **_VIEWS, **_types(fields)}
+    names = {"Record": namedtuple(record.__name__, [one.name for one in fields]), **_VIEWS}
+    names |= _types(fields, precision)
     lines = [f"return Record({parts})"]
     if given == "c":
         used = {"row"} if stored else {"row", "own", "arrays", "shapes", "step"}
@@ -77,9 +103,9 @@ def _reader(record: type, given: str, stored: bool) -> Any:
     return njit(nogil=True, error_model="numpy")(_function(name, text, names))
 
 
-def _types(fields: Iterable[Field]) -> dict[str, type]:
-    """Return the types that source texts name."""
-    return {of.__name__: of for one in fields for of in one.kind.types}
+def _types(fields: Iterable[Field], precision: str) -> dict[str, Any]:
+    """Return the types that source texts name, with the one of the precision."""
+    return {"real": np.dtype(precision).type, **{of.__name__: of for one in fields for of in one.kind.types}}
 
 
 def _function(name: str, text: str, names: dict[str, Any]) -> Callable[..., Any]:
@@ -97,16 +123,12 @@ lazy_in, drive_in = map(stored_in, (UpdateLazily, LazyDrive))
 """What is stored in rows of these."""
 
 
-def name_of(one: type[Operation], together: bool = False) -> str:
+def name_of(one: type[Operation], together: bool, precision: str) -> str:
     """Return the name of an operation among the kernels."""
-    return f"{one.__name__} together" if together else one.__name__
+    name = f"{one.__name__} together" if together else one.__name__
+    return name if precision == "float32" else f"{name} {precision}"
 
 
-def address_of_operation(one: Any, together: bool = False) -> int:
-    """Return the address of an operation, compiled if it has to be; 0 where the loop makes it itself."""
-    return _address(OPERATIONS[one, together]) if (one, together) in OPERATIONS else 0
-
-
-@cache
-def _address(kernel: Any) -> int:
-    return address_of(kernel)
+def address_of_operation(one: Any, together: bool, precision: str) -> int:
+    """Return the address of an operation, compiled if it has to be."""
+    return address_of(caller(one, together, precision))

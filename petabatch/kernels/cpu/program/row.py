@@ -8,7 +8,7 @@ from petabatch.kernels.cpu.addresses import call_at
 from petabatch.kernels.cpu.arrays import copy
 from petabatch.kernels.cpu.program.records import operation
 from petabatch.kernels.cpu.program.units import CHUNK, gather
-from petabatch.kernels.cpu.program.views import DEPTH, address, floats, longs
+from petabatch.kernels.cpu.program.views import address, depth_of, floats, longs
 from petabatch.kernels.cpu.rows import ARRAYS, PARAMETERS, STEP, UNITS
 from petabatch.kernels.operations.updates import RunRow
 
@@ -17,7 +17,7 @@ from petabatch.kernels.operations.updates import RunRow
 def _run_row(op: Any, own: Any, sources: Any, factors: Any, arrays: Any, step: int) -> None:
     """Call a row function on all units, on what is added up for it."""
     activity, previous = floats(arrays, op.out, step), floats(arrays, op.out, step - 1)
-    apart, deep = op.apart, arrays[op.out, DEPTH] > 1
+    apart, deep = op.apart, depth_of(arrays, op.out) > 1
     table, room, buffers = longs(arrays, op.table), floats(arrays, op.buffers, 0), op.number_of_inputs
     nothing, before = room[buffers * CHUNK : (buffers + 1) * CHUNK], room[(buffers + 1) * CHUNK :]
     unused = room[:0]
@@ -37,7 +37,7 @@ def _run_row(op: Any, own: Any, sources: Any, factors: Any, arrays: Any, step: i
             copy(previous[begin:end], activity[begin:end])
         # From a variable of the loop: counting from `op.arrays[0]`, the same number, costs 9 % of an update.
         for n in range(first, op.arrays[1]):
-            place = address(arrays, sources[n, 0], step - sources[n, 1]) + 4 * begin
+            place = address(arrays, sources[n, 0], step - sources[n, 1]) + room.itemsize * begin
             if sources[n, 1] > 0 and not deep:
                 copy(previous[begin:end], before[: end - begin])
                 place = before.ctypes.data

@@ -5,13 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import carray
 
 from petabatch.kernels.cpu.jit import njit
 from petabatch.kernels.cpu.program.records import LIST, list_in, operation
 from petabatch.kernels.cpu.program.table import CODE
 from petabatch.kernels.cpu.program.transport import list_units
-from petabatch.kernels.cpu.program.views import DEPTH, PLACE, SIZE, floats, ints, longs, pointer
+from petabatch.kernels.cpu.program.views import (
+    depth_of,
+    floats,
+    floats_of_all_steps,
+    ints,
+    longs,
+    of_slice,
+    size_of,
+    slices_in,
+)
 from petabatch.kernels.cpu.rules import ZERO
 from petabatch.kernels.operations.synapses import List, Scatter
 
@@ -36,13 +44,14 @@ def _list_together(op: Any) -> None:
 @njit(nogil=True, error_model="numpy")
 def list_before(rows: Any, arrays: Any, step: int) -> None:
     """Make the lists of the steps up to `step` whose activities are kept, in all slices."""
-    for w in range(arrays.shape[0]):
+    for w in range(slices_in(arrays)):
+        one = of_slice(arrays, w)
         for row in rows:
             if row[CODE] == LIST:
                 op = list_in(row)
-                ints(arrays[w], op.ends)[:] = 0
-                for before in range(max(0, step + 1 - arrays[w, op.source[0], DEPTH]), step + 1):
-                    _list(op, arrays[w], before)
+                ints(one, op.ends)[:] = 0
+                for before in range(max(0, step + 1 - depth_of(one, op.source[0])), step + 1):
+                    _list(op, one, before)
 
 
 @operation(Scatter, stored=True)
@@ -52,8 +61,8 @@ def _scatter(op: Any, arrays: Any, step: int) -> None:
     weights, ends = floats(arrays, op.weights, 0), ints(arrays, op.ends)
     units, values = ints(arrays, op.active), floats(arrays, op.values, 0)
     place = 1 + 2 * ((step - op.source[1]) % (ends.size // 2))
-    size, length, delays = arrays[op.out, SIZE], arrays[op.out, DEPTH], ints(arrays, op.delays)
-    out = carray(pointer(arrays[op.out, PLACE]), (size * length,), np.float32)
+    size, length, delays = size_of(arrays, op.out), depth_of(arrays, op.out), ints(arrays, op.delays)
+    out = floats_of_all_steps(arrays, op.out)
     pre, post, now = starts.size - 1, size // op.positions, step % length
     out[(step - 1) % length * size : ((step - 1) % length + 1) * size] = ZERO  # it has arrived
     for n in range(ends[place], ends[place + 1]):

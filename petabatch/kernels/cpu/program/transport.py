@@ -72,7 +72,7 @@ def _copy(op: Any) -> None:
 
 @operation(Fill)
 def _fill(op: Any) -> None:
-    op.out[:] = np.float32(op.value)
+    op.out[:] = op.out.dtype.type(op.value)
 
 
 @operation(FillDouble)
@@ -84,7 +84,7 @@ def _fill_double(op: Any) -> None:
 def _extend(op: Any) -> None:
     """Copy a layer into the middle of its padding, and fill this by the border rule if that is not zero."""
     (ny, nx, nf), (top, bottom), (left, right), (border, value) = op.shape, op.rows, op.columns, op.border
-    layer, value, out = op.source, np.float32(value), op.out
+    layer, value, out = op.source, op.out.dtype.type(value), op.out
     pitch, row = (left + nx + right) * nf, nx * nf
     for y in range(ny):
         start = (top + y) * pitch + left * nf
@@ -262,8 +262,8 @@ def _synthesize(op: Any, arrays: Any, begin: int, end: int) -> None:
 @operation(Pool)
 def _pool(op: Any, begin: int, end: int) -> None:
     """Write the sum or maximum of each unit's window of the padded fine layer, by feature, of some tiles."""
-    row, padded, out, largest, factor = op.geometry, op.source, op.out, op.largest, np.float32(op.factor)
-    s, first, last = shape_of(row), begin, end
+    row, padded, out, largest, factor = op.geometry, op.source, op.out, op.largest, op.factor
+    s, first, last, factor = shape_of(row), begin, end, out.dtype.type(factor)
     nf, left, stride = s.features, row[LEFT], row[STRIDE]
     for y in range(first * s.tile, min(min(last, row[TILES]) * s.tile, s.ny)):
         for x in range(s.nx):
@@ -288,10 +288,10 @@ def _pool(op: Any, begin: int, end: int) -> None:
 @operation(Spread)
 def _spread(op: Any) -> None:
     """Write what the windows of all units add up to, or the largest of them, feature by feature."""
-    row, units, out, largest, factor = op.geometry, op.source, op.out, op.largest, np.float32(op.factor)
-    s, padded = shape_of(row), op.padded
+    row, units, out, largest, factor = op.geometry, op.source, op.out, op.largest, op.factor
+    s, padded, factor = shape_of(row), op.padded, out.dtype.type(factor)
     nf, left, stride = s.features, row[LEFT], row[STRIDE]
-    nothing = np.float32(-np.inf) if largest else _ZERO
+    nothing = out.dtype.type(-np.inf if largest else 0.0)
     padded[:] = nothing
     for y in range(s.ny):
         for x in range(s.nx):

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from petabatch.kernels.cpu.arrays import add, copy
-from petabatch.kernels.cpu.elementary.exponentials import logistic
+from petabatch.kernels.cpu.elementary import logistic
 from petabatch.kernels.cpu.jit import FAST, njit
 from petabatch.kernels.cpu.program.records import operation
-from petabatch.kernels.cpu.program.views import DEPTH, doubles, floats
+from petabatch.kernels.cpu.program.views import depth_of, doubles, floats
 from petabatch.kernels.cpu.rules import choose, transfer, update
 from petabatch.kernels.operations.updates import Polyline, UpdateUnits
 from petabatch.kernels.rules import GRADIENT, Cell
@@ -34,17 +34,17 @@ RULES = dict(zip(_NAMES, range(100, 109), strict=True))
 """Rules of layers without a membrane, by name as a layer's `compiled_rule` gives it; lower numbers are those
 of `rules.py`."""
 LINEAR, TRANSFER, LEAKY_INTEGRATOR, LOGISTIC, LINE, MASK, PRODUCT, QUOTIENT, SQUARED = RULES.values()
-_ONE = np.float32(1)
+_ONE, _ZERO = np.float32(1), np.float32(0)
 
 
 @njit(nogil=True, error_model="numpy")
-def rates(c: Cell, scale: float) -> tuple[Any, Any]:
-    """Return (e, 1 - e) of a step of dt times `scale`, of GRADIENT (1, dt / tau)."""
-    leap = c.dt * scale / c.tau
+def rates(c: Cell, scale: float, like: Any) -> tuple[Any, Any]:
+    """Return (e, 1 - e) of a step of dt times `scale`, of GRADIENT (1, dt / tau), of the type of an array."""
+    leap, real = c.dt * scale / c.tau, like.dtype.type
     if c.rule == GRADIENT:
-        return np.float32(1), np.float32(leap)
-    e = np.float32(math.exp(-leap))
-    return e, np.float32(1) - e
+        return real(1), real(leap)
+    e = real(math.exp(-leap))
+    return e, real(1) - e
 
 
 @njit(nogil=True, fastmath=FAST, error_model="numpy")
@@ -107,7 +107,7 @@ _on_polyline = njit(nogil=True, error_model="numpy")(polyline_of(choose))
 
 @operation(Polyline)
 def _polyline(op: Any) -> None:
-    corners, below = op.corners.reshape((op.corners.size // 3, 3)), np.float32(op.below)
+    corners, below = op.corners.reshape((op.corners.size // 3, 3)), op.out.dtype.type(op.below)
     for i in range(op.out.size):
         op.out[i] = _on_polyline(op.source[i], corners, below)
 
@@ -129,8 +129,8 @@ def _logistic(drive: Any, centre: Any, slope: Any, out: Any) -> None:
 @njit(nogil=True, fastmath=FAST, error_model="numpy")
 def _line(drive: Any, centre: Any, slope: Any, out: Any) -> None:
     for i in range(out.size):
-        a = np.float32(0.5) + (drive[i] - centre) * slope * np.float32(0.25)
-        a = np.float32(0) if a < 0 else a
+        a = out.dtype.type(0.5) + (drive[i] - centre) * slope * out.dtype.type(0.25)
+        a = _ZERO if a < 0 else a
         out[i] = _ONE if a > 1 else a
 
 
@@ -138,7 +138,7 @@ def _line(drive: Any, centre: Any, slope: Any, out: Any) -> None:
 def _mask(drive: Any, mask: Any, inverted: bool, out: Any) -> None:
     for i in range(out.size):
         # A product, as an infinity that is blocked is no longer a number in the reference either.
-        out[i] = drive[i] * (_ONE if (mask[i] != 0) != inverted else np.float32(0))
+        out[i] = drive[i] * (_ONE if (mask[i] != 0) != inverted else _ZERO)
 
 
 @njit(nogil=True, error_model="numpy")
@@ -194,10 +194,11 @@ def _update_units(
     activity, previous = floats(arrays, op.out, step), floats(arrays, op.out, step - 1)
     V, before = floats(arrays, op.potential, 0), floats(arrays, op.before, 0)
     buffers, (first, last), parts = floats(arrays, op.buffers, 0), op.sources, (begin, end)
-    line, e, gain = (np.float32(centre), np.float32(slope)), cell.e, cell.gain
+    real = activity.dtype.type
+    line, e, gain = (real(centre), real(slope)), cell.e, cell.gain
     if op.scale > 0:
-        e, gain = rates(cell, doubles(arrays, op.scale)[0])
-    carried = cell.rule < LINEAR and arrays[op.out, DEPTH] > 1
+        e, gain = rates(cell, doubles(arrays, op.scale)[0], activity)
+    carried = cell.rule < LINEAR and depth_of(arrays, op.out) > 1
     for chunk in range(parts[0], min(parts[1], -(-activity.size // CHUNK))):
         begin = chunk * CHUNK
         end = min(begin + CHUNK, activity.size)

@@ -18,7 +18,7 @@ from petabatch.kernels.cpu.program.units import CHUNK
 from petabatch.kernels.cpu.program.views import floats
 from petabatch.kernels.cpu.rules import accelerate, compare
 from petabatch.kernels.cpu.sums import wide_sizes, wide_squares
-from petabatch.kernels.operations.updates import Accelerate, FollowEnergy, Rescale
+from petabatch.kernels.operations.updates import Accelerate, FollowEnergy, Measure, Rescale
 from petabatch.rounding import relative
 
 RANGE, STANDARD, LENGTH, SOFTMAX = range(4)
@@ -26,7 +26,9 @@ RANGE, STANDARD, LENGTH, SOFTMAX = range(4)
 SQUARES, SIZES, COUNT = range(3)
 """Norms: sum of squares, of absolute values, of units that are not 0."""
 
-_ROUNDING = np.float32(relative(np.float32))
+_ROUNDING, _ROUNDING64 = relative(np.float32), relative(np.float64)
+_SINGLE = 4
+"""Bytes of a number of float32."""
 
 _compiled = njit(nogil=True, error_model="numpy")
 _follow, _step_size = _compiled(timescale.follow), _compiled(steps.step_size)
@@ -42,17 +44,18 @@ def _rescale_all(op: Any) -> None:
 @njit(nogil=True, error_model="numpy")
 def rescale(x: Any, method: int, low: float, high: float, mean: float, std: float) -> None:
     """Normalise in place what is normalised together; see `layers/rescale.py`."""
-    n, flat, least, most = x.size, False, x[0], x[0]
+    n, flat, least, most, real = x.size, False, x[0], x[0], x.dtype.type
+    rounding = real(_ROUNDING if x.itemsize == _SINGLE else _ROUNDING64)
     if method in (RANGE, STANDARD):
         finite = True
         for a in x:
             least, most, finite = min(least, a), max(most, a), finite and np.isfinite(a)
-        flat = finite and most - least <= _ROUNDING * max(abs(least), abs(most))
+        flat = finite and most - least <= rounding * max(abs(least), abs(most))
     if flat:
-        x[:] = np.float32(low if method == RANGE else mean)
+        x[:] = real(low if method == RANGE else mean)
     elif method == RANGE:
         for i in range(n):
-            x[i] = np.float32(low) + np.float32(high - low) * (x[i] - least) / (most - least)
+            x[i] = real(low) + real(high - low) * (x[i] - least) / (most - least)
     elif method == STANDARD:
         total = 0.0
         for a in x:
@@ -62,12 +65,12 @@ def rescale(x: Any, method: int, low: float, high: float, mean: float, std: floa
             squares += (a - middle) ** 2
         size = math.sqrt(squares / n)
         for i in range(n):
-            x[i] = np.float32(mean + std * ((x[i] - middle) / size))
+            x[i] = real(mean + std * ((x[i] - middle) / size))
     elif method == LENGTH:
         size = math.sqrt(wide_squares(x))
         size = size if size > 0 else 1.0
         for i in range(n):
-            x[i] = np.float32(std * x[i] / size)
+            x[i] = real(std * x[i] / size)
     else:
         total = 0.0
         for a in x:
@@ -76,7 +79,7 @@ def rescale(x: Any, method: int, low: float, high: float, mean: float, std: floa
             x[i] = exp(x[i] - most)
             total += x[i]
         for i in range(n):
-            x[i] = np.float32(x[i] / total)
+            x[i] = real(x[i] / total)
 
 
 @operation(Accelerate)
@@ -91,8 +94,8 @@ def _accelerate(op: Any) -> None:
     moves, turns = compare(drive, A, A_before, drive_before, some, more)
     moves, turns = over_tiles(link, moves, turns)
     step[0], momentum, older = _step_size(step[0], age[0], moves, turns)
-    k = np.float32(step[0])
-    momentum = np.float32(momentum)
+    k = A.dtype.type(step[0])
+    momentum = A.dtype.type(momentum)
     uphill = accelerate(drive, A, A_before, drive_before, some, momentum, k, op.cell)
     uphill, _ = over_tiles(link, uphill, 0.0)
     age[0] = math.copysign(1.0, older) if uphill > 0 else older
@@ -109,6 +112,11 @@ def norm(x: Any, kind: int) -> Any:
     for i in range(x.size):
         count += x[i] != 0
     return float(count)
+
+
+@operation(Measure)
+def _measure(op: Any, sums: Any) -> None:
+    sums[op.column] = norm(op.out, op.norm)
 
 
 @operation(FollowEnergy)

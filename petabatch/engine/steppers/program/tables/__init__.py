@@ -38,7 +38,7 @@ class SliceNumbers(NamedTuple):
     rows: np.ndarray
     """Of each operation, float64 `[rows, NUMBERS]`."""
     factors: np.ndarray
-    """Of each source that is summed up, float32."""
+    """Of each source that is summed up, in the precision of the run."""
 
 
 class Tables(Writer):
@@ -84,7 +84,7 @@ class Tables(Writer):
     def slice_numbers(self) -> SliceNumbers:
         """Those of the program that it is made of."""
         rows = np.array(self.numbers, np.float64).reshape(-1, t.NUMBERS)
-        return SliceNumbers(rows, np.array(self.factors, np.float32))
+        return SliceNumbers(rows, np.array(self.factors, self.real))
 
     @cached_property
     def kept_arrays(self) -> list[tuple[str, int, bool]]:

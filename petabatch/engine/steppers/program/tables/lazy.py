@@ -21,7 +21,7 @@ def lazy_update(to: Writer, one: LazyUpdate) -> None:
     compiled = UpdateLazily(
         one.out, one.sources, [_drive(to, drive) for drive in one.drives], one.layer, one.history, one.decay,
         one.awake, one.rule.scale is not None, nf, one.display, most=int(one.most * units),
-        height=height * nx, parts=tiles + 2, cell=cell(one.rule, to.graph.network.run.dt),
+        height=height * nx, parts=tiles + 2, cell=cell(one.rule, to.graph.network.run.dt, to.real),
     )  # fmt: skip
     to.own |= {
         compiled.products: (2 * units, "f4"), compiled.kept: (KEPT_NUMBERS, "f8"),

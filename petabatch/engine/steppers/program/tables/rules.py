@@ -19,6 +19,6 @@ _RULES = {**RULES, **u.RULES, **dict.fromkeys((*RESCALES, *NOISES, "bins", "max_
 NORMS = {"squares": w.SQUARES, "sizes": w.SIZES, "count": w.COUNT}
 
 
-def cell(rule: CompiledRule, dt: float) -> Cell:
-    """Return the numbers of a rule in steps of `dt`."""
-    return rule.cell(rule_number(rule.name, _RULES), dt)
+def cell(rule: CompiledRule, dt: float, precision: str) -> Cell:
+    """Return the numbers of a rule in steps of `dt`, in a precision."""
+    return rule.cell(rule_number(rule.name, _RULES), dt, precision)

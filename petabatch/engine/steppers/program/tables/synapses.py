@@ -19,7 +19,7 @@ def synaptic_events(to: Writer, one: SynapticEvents) -> None:
     units, numbers = one.units, one.rule.numbers(one.dt)
 
     def address(event: Event | None) -> int:
-        return 0 if event is None else row_address(*row_of(event, one.model))
+        return 0 if event is None else row_address(*row_of(event, one.model), to.real)
 
     def changed(event: Event | None) -> str:
         return "" if event is None else one.changed(event)

@@ -62,7 +62,7 @@ def update(to: Writer, one: Update) -> None:
             potential=f"{key}/{potential}" if potential else "",
             before=f"{key}/{rule.previous}" if rule.previous else "",
             scale=f"{key}/time_scale" if rule.scale is not None else "",
-            cell=cell(rule, to.graph.network.run.dt),
+            cell=cell(rule, to.graph.network.run.dt, to.real),
             centre=rule.numbers.get("centre", 0.0),
             slope=rule.numbers.get("slope", 1.0),
         )
@@ -170,7 +170,7 @@ def _row_function(to: Writer, one: Update, function: RowFunction) -> None:
     table, buffers = f"scratch/{one.layer} addresses", f"scratch/{one.layer} buffers"
     to.lists[table], to.scratch[buffers] = ARRAYS + form.arrays, (form.buffers + 2) * u.CHUNK
     with calling(to.graph.network.layers[one.layer], f"layers.{one.layer}"):
-        place = row_address(function.function, form)
+        place = row_address(function.function, form, to.real)
     compiled = RunRow(
         one.out,
         [_buffer(one, buffer) for buffer in range(form.buffers)],
@@ -223,7 +223,7 @@ def _accelerate(to: Writer, one: Update) -> None:
         step=f"{key}/{step}",
         age=f"{key}/{age}",
         sums=one.sums.link if one.sums is not None else "",
-        cell=cell(one.rule, 1),
+        cell=cell(one.rule, 1, to.real),
     )
     to.row(compiled, one)
 

@@ -47,6 +47,8 @@ class Writer:
     def __init__(self, graph: Graph, program: Program, slices: int = 1) -> None:
         """Begin with nothing; `slices` are advanced in one call at most."""
         self.graph, self.program, self.slices = graph, program, slices
+        self.real = graph.network.run.precision
+        """The precision of the arrays."""
         self.kept: Mapping[str, int] = {}
         """Of how many steps lists of the active units of a layer are kept, at least."""
         self.places, self.room = 0, 0
@@ -145,7 +147,7 @@ class Writer:
         out = f"{INPUT}{one.layer}{end}"
         self.scratch[out] = int(np.prod(self.graph.network.layers[one.layer].shape))
         gathered = Update(out, CompiledRule("linear"), tuple(sources), one.layer, when=one.when)
-        self.row(UpdateUnits(out, sources, "", "", "", cell(gathered.rule, 1)), gathered)
+        self.row(UpdateUnits(out, sources, "", "", "", cell(gathered.rule, 1, self.real)), gathered)
         return out
 
     @staticmethod

@@ -49,7 +49,7 @@ from petabatch.kernels.cpu.program.lazy.units import (
 from petabatch.kernels.cpu.program.records import lazy_in, operation
 from petabatch.kernels.cpu.program.transport import nonzero_word
 from petabatch.kernels.cpu.program.units import CHUNK, gather, rates
-from petabatch.kernels.cpu.program.views import DEPTH, doubles, floats, longs, unsigned
+from petabatch.kernels.cpu.program.views import depth_of, doubles, floats, longs, unsigned
 from petabatch.kernels.cpu.rules import leaky
 from petabatch.kernels.cpu.sizes import WORD
 from petabatch.kernels.operations.updates import UpdateLazily
@@ -86,7 +86,7 @@ def _begin(
     awake, decay = longs(arrays, op.awake), doubles(arrays, op.decay)
     e, gain = c.e, c.gain
     if op.scale > 0:
-        e, gain = rates(c, doubles(arrays, op.scale)[0])
+        e, gain = rates(c, doubles(arrays, op.scale)[0], previous)
     kept[E], kept[GAIN], kept[RESCALE] = e, gain, -1.0
     if (step - 1) % op.display == 0:  # `Clock.begins`
         wakes = int(np.count_nonzero(previous) > op.most)
@@ -99,7 +99,7 @@ def _begin(
     if decay[0] == 0.0:
         copy(floats(arrays, op.potential, 0), floats(arrays, op.history, 0))
         forget_snapshots(op, drives, arrays)
-        if arrays[op.out, DEPTH] == 1:
+        if depth_of(arrays, op.out) == 1:
             _drop_signs_of_zeros(previous)
         decay[0], kept[KNOWN] = 1.0, 0.0
     if kept[KNOWN] == 0.0:
@@ -197,7 +197,7 @@ def _compute_all(
                 arrays, sources, factors, op.sources[0], op.sources[1], op.out, step, some, stop, spare, other
             )  # fmt: skip
             add(more, np.float32(1), drive)
-        if arrays[op.out, DEPTH] > 1:
+        if depth_of(arrays, op.out) > 1:
             copy(previous[some:stop], activity[some:stop])
         leaky(drive, activity[some:stop], V[some:stop], e, gain, c)
     _mark_active(activity, begin, end, nf, unsigned(arrays, op.bits))
@@ -220,7 +220,7 @@ def _compute_due(
     most, computed = GROUP if not has_own(op, drives, arrays) else BLOCK * nf, 0
     if op.sources[1] > op.sources[0]:
         _add_inputs(op, sources, factors, arrays, step, begin * nf, end * nf, gain, work)
-    if arrays[op.out, DEPTH] > 1:  # only now: the code may see what it did as long ago as it keeps
+    if depth_of(arrays, op.out) > 1:  # only now: the code may see what it did as long ago as it keeps
         activity[begin * nf : end * nf] = _ZERO
     work.limits[:] = c.curve.threshold * np.float32(1 - 32 * EPS)
     for base in range(begin, end, BLOCK):

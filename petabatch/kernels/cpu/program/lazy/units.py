@@ -106,7 +106,7 @@ def products(
         # Beyond the last position it is computed again.
         a, b = offsets[places[np.uint64(n)]], offsets[places[np.uint64(min(n + 1, last))]]
         c, d = offsets[places[np.uint64(min(n + 2, last))]], offsets[places[np.uint64(min(n + 3, last))]]
-        v0, v1, v2, v3 = zeros(), zeros(), zeros(), zeros()
+        v0, v1, v2, v3 = zeros(image), zeros(image), zeros(image), zeros(image)
         w = start
         for vector in range(length // LANES):
             weights, i = load(rows, w), vectors[vector]
