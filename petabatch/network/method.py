@@ -192,9 +192,9 @@ def check_kernel(graph: Graph) -> list[Problem]:
         return []
     needed = "one sparse-coding loop in float32"
     if kernel in ("dense", "lazy"):
-        needed = "layers with compiled rules, in float32"
+        needed = "layers with compiled rules"
     if kernel == "lazy":
-        needed += ", and a code of type lca driven by patches, updated in every step, "
+        needed += ", in float32, and a code of type lca driven by patches, updated in every step, "
         needed += "threshold > 0, minimum = 0, without vertices"
     elif kernel != "dense":
         needed += " with shared weights"

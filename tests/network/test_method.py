@@ -52,7 +52,11 @@ def with_readout() -> Network:
         (lca_network(DATA, mode="non_shared", kernel="dense", **LARGE), "program", 'run.kernel is "dense"'),
         (lca_network(images(2), mode="non_shared", display=400), "program", "layers this small"),
         (lca_network(DATA, kernel="array", **LARGE), "layers", 'run.kernel is "array"'),
-        (lca_network(DATA, precision="float64", **LARGE), "layers", "run.precision is float64"),
+        (
+            lca_network(DATA, precision="float64", **LARGE),
+            "program",
+            "V1 are computed, because run.precision is",
+        ),
         (with_code(reset=Every(1, "displays")), "program", "all layers have compiled steps"),
         (with_code(every=Every(2)), "program", "does not update in every step"),
         (with_code(vertices=((0.0, 0.0),)), "program", "its transfer function has vertices"),

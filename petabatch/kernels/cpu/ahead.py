@@ -48,16 +48,32 @@ _HEAVY = (UpdateLazily, Look, Synthesize, UpdateUnits)
 """Operations that take longest to compile, the longest first."""
 
 
-@cache
 def kernels() -> Mapping[str, tuple[Any, tuple[Any, ...]]]:
     """Return the kernels that Python calls, by name, each with the types of its arguments."""
-    operations: list[tuple[Any, bool]] = sorted(OPERATIONS, key=lambda one: _rank(one[0]))
-    found: dict[str, tuple[Any, tuple[Any, ...]]] = {
-        name_of(one, together, precision): (caller(one, together, precision), SIGNATURE)
-        for precision in ("float32", "float64")
-        for one, together in operations
-        if precision == "float32" or one is not UpdateLazily
-    }
+    return {name: _kernel(name) for name in _names()}
+
+
+def _kernel(name: str) -> tuple[Any, tuple[Any, ...]]:
+    """Return a kernel by its name: callers of operations are made when they are asked for."""
+    key = _operations().get(name)
+    return _others()[name] if key is None else (caller(*key), SIGNATURE)
+
+
+def _names() -> list[str]:
+    return [*_operations(), *_others()]
+
+
+@cache
+def _operations() -> Mapping[str, tuple[type[Operation], bool, str]]:
+    """Return the operations in both precisions by name; lazily evaluated codes are float32."""
+    keys = sorted(OPERATIONS, key=lambda one: _rank(one[0]))
+    every = [(*key, precision) for precision in ("float32", "float64") for key in keys]
+    return {name_of(*one): one for one in every if one[::2] != (UpdateLazily, "float64")}
+
+
+@cache
+def _others() -> Mapping[str, tuple[Any, tuple[Any, ...]]]:
+    found: dict[str, tuple[Any, tuple[Any, ...]]] = {}
     shape = types.NamedUniTuple(i8, len(layout.Shape._fields), layout.Shape)
     kinds = (f4[::1], f4[:, ::1], f4[::1], f4[::1], i4[::1], f4[::1], i8[::1], i8[::1], i8[::1])
     scratch = types.NamedTuple(kinds, layout.Scratch)
@@ -125,8 +141,7 @@ def _rank(one: type[Operation]) -> int:
 
 def missing(names: Collection[str]) -> list[str]:
     """Return the names of kernels that are not in the cache, the slowest to compile first."""
-    known = kernels()
-    chosen = [(name, *known[name]) for name in known if name in names]
+    chosen = [(name, *_kernel(name)) for name in _names() if name in names]
     # Kernels that are loaded need no file; those of an unknown version of numba have none.
     return [
         name
@@ -161,8 +176,8 @@ def compile_for(level: str, folder: Path) -> int:
     Raises ResourceError when not all could be compiled or kept.
     """
     environment = {files.GIVEN: str(folder), **({"NUMBA_CPU_NAME": level} if level in LEVELS else {})}
-    cores = min(len(os.sched_getaffinity(0)), len(kernels()))
-    codes = [one.wait() for one in _start([OWN, *kernels()], cores, environment)]
+    cores = min(len(os.sched_getaffinity(0)), len(_names()))
+    codes = [one.wait() for one in _start([OWN, *_names()], cores, environment)]
     names = [kernel._cache.name(kinds) for kernel, kinds in kernels().values()]
     made = files.contents(folder, names).get(level, 0)
     if any(codes) or made < len(names):
@@ -186,13 +201,13 @@ def _compile(names: Collection[str]) -> None:
     for name in names:
         file = _file(name)
         if file is None or not (file.exists() or is_claimed(file)):
-            kernel, kinds = kernels()[name]
+            kernel, kinds = _kernel(name)
             kernel.compile(kinds)
 
 
 def _file(name: str) -> Path | None:
     """Return the file that a kernel is written to."""
-    kernel, kinds = kernels()[name]
+    kernel, kinds = _kernel(name)
     return files.new_file(kernel._cache.name(kinds), target())
 
 

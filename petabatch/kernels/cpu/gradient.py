@@ -33,7 +33,7 @@ class GradientScratch(NamedTuple):
 def gradient_scratch(p: Patches) -> GradientScratch:
     """Return the scratch of one thread."""
     return GradientScratch(
-        np.zeros((p.features, room_for_groups(p, "float32")[:, 0].size), np.float32),
+        np.zeros((p.features, room_for_groups(p)[:, 0].size), np.float32),
         np.zeros((p.features, p.y.size, p.x.size), np.int32),
     )
 

@@ -137,12 +137,12 @@ def scratch(p: Patches, real: str = "float32") -> Scratch:
     )
 
 
-def room_for_panels(p: Patches, real: str) -> Array:
+def room_for_panels(p: Patches, real: str = "float32") -> Array:
     """Return room for the weights of one kernel in the order in which a drive reads them."""
     return np.zeros((shape(p).wide // PANEL, p.length, PANEL), real)
 
 
-def room_for_groups(p: Patches, real: str) -> Array:
+def room_for_groups(p: Patches, real: str = "float32") -> Array:
     """Return room for the weights of one kernel in the order in which a reconstruction reads them."""
     return np.zeros((_groups(p), p.features, GROUP * LANES), real)
 

@@ -218,4 +218,4 @@ def test_codes_that_cannot_be_lazily_evaluated_are_refused_and_dense_with_auto()
         with pytest.raises(ParamsError, match="this kernel cannot run this network"):
             lazily("lazy", large, **code)
     with pytest.raises(ParamsError, match="this kernel cannot run this network"):
-        lazily("dense", {**large, "precision": "float64"})
+        lazily("lazy", {**large, "precision": "float64"})
