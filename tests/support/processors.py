@@ -104,7 +104,8 @@ def hashes(networks: int, seed: int) -> Iterator[str]:
         while done < networks:
             seed += 1
             try:
-                network = with_run(Drawing(seed, Path(folder)).network(), precision="float32", kernel="auto")
+                drawn, precision = Drawing(seed, Path(folder)).network(), ("float32", "float64")[seed % 2]
+                network = with_run(drawn, precision=precision, kernel="auto")
                 build(network)
                 found = run(network)
             except PetabatchError:

@@ -64,7 +64,7 @@ def _names() -> list[str]:
 
 
 @cache
-def _operations() -> Mapping[str, tuple[type[Operation], bool, str]]:
+def _operations() -> Mapping[str, tuple[Any, bool, str]]:
     """Return the operations in both precisions by name; lazily evaluated codes are float32."""
     keys = sorted(OPERATIONS, key=lambda one: _rank(one[0]))
     every = [(*key, precision) for precision in ("float32", "float64") for key in keys]
@@ -75,8 +75,6 @@ def _operations() -> Mapping[str, tuple[type[Operation], bool, str]]:
 def _others() -> Mapping[str, tuple[Any, tuple[Any, ...]]]:
     found: dict[str, tuple[Any, tuple[Any, ...]]] = {}
     shape = types.NamedUniTuple(i8, len(layout.Shape._fields), layout.Shape)
-    kinds = (f4[::1], f4[:, ::1], f4[::1], f4[::1], i4[::1], f4[::1], i8[::1], i8[::1], i8[::1])
-    scratch = types.NamedTuple(kinds, layout.Scratch)
     tables = (i8[:, ::1], f8[:, :, ::1], i8[:, ::1], u1[:, ::1], i8[:, ::1], i8[:, :, ::1], i8[:, ::1])
     ends = (i8, i8, i8, b1, b1[:, ::1], f8[:, :, ::1], i8[::1], u1[::1], i8[:, ::1], i8[::1], i8)
     found["advance"] = advance, (*tables, *ends)
@@ -90,21 +88,12 @@ def _others() -> Mapping[str, tuple[Any, tuple[Any, ...]]]:
     found["advance each"] = advance_each, (*tables, *ends)
     single = types.NamedTuple((i8[:, ::1], f4[::1]), Arrays)
     found["materialise"] = materialise, (i8[::1], i8[:, ::1], single, i8[:, ::1])
-    found["multiply"] = products._multiply, (f4[:, :, ::1], f4[:, :, ::1], i8[::1], i8[::1], f4[:, :, ::1])
-    found["gradient"] = gradient._gather, (f4[::1], f4[:, ::1], shape, scratch, f4[:, ::1], i4[:, :, ::1])
-    found["products"] = gradient._write_products, (f4[:, ::1], shape, f4[:, ::1])
-    found["counts"] = gradient._write_counts, (i4[:, :, ::1], f4[:, ::1])
+    for real in (f4, f8):
+        found |= {f"{name} {real}": kernel for name, kernel in _learning(real, shape).items()}
     for real, word in ((f4, u4), (f8, u8)):
         found[f"largest {real}"] = exact_sum._largest, (word[:, :, ::1], word, word[:, ::1])
         found[f"add {real}"] = exact_sum._add, (real[:, :, ::1], f8[:, ::1], i8[:, ::1])
         found[f"add_below {real}"] = exact_sum._add_below, (real[:, :, ::1], f8[:, ::1], f8, i8[:, ::1])
-    found["windows"] = operators._cut_out, (f4[:, :, ::1], i8, i8, i8, i8, f4[:, :, :, :, ::1])
-    found["dots"] = operators._dots, (f4[:, :, :, ::1], f4[:, :, :, ::1], f4[:, :, :, ::1])
-    places = (i8, i8, i8, i8)
-    found["add_active"] = (
-        operators._add_active,
-        (f4[:, :, :, ::1], f4[:, :, :, ::1], *places, f4[:, ::1], f4[:, :, ::1]),
-    )
     found["draw_each"] = draw_each, (u8[:, ::1], i8, b1, u8[::1], f4[:, ::1])
     found |= {f"{name} {real}": kernel for real in (f4, f8) for name, kernel in _lasso(real).items()}
     found["fit_atoms"] = fit_atoms, (*[f8[:, ::1]] * 3, b1, f8[::1])
@@ -117,6 +106,23 @@ def _others() -> Mapping[str, tuple[Any, tuple[Any, ...]]]:
     text = types.Array(u1, 1, "C", readonly=True)
     found["end_at_second"] = second_signal.end_at_second, (i8, text, text, text)
     return found
+
+
+def _learning(real: Any, shape: Any) -> Mapping[str, tuple[Any, tuple[Any, ...]]]:
+    """Return the kernels of weight updates, and of operators on arrays, for numbers of a type."""
+    flat, matrix, three = real[::1], real[:, ::1], real[:, :, ::1]
+    lists = (i4[::1], flat, i8[::1], i8[::1], i8[::1])
+    scratch = types.NamedTuple((flat, matrix, flat, flat, *lists), layout.Scratch)
+    four, places = real[:, :, :, ::1], (i8, i8, i8, i8)
+    return {
+        "multiply": (products._multiply, (three, three, i8[::1], i8[::1], three)),
+        "gradient": (gradient._gather, (flat, matrix, shape, scratch, matrix, i4[:, :, ::1])),
+        "products": (gradient._write_products, (matrix, shape, matrix)),
+        "counts": (gradient._write_counts, (i4[:, :, ::1], matrix)),
+        "windows": (operators._cut_out, (three, *places, real[:, :, :, :, ::1])),
+        "dots": (operators._dots, (four, four, four)),
+        "add_active": (operators._add_active, (four, four, *places, matrix, three)),
+    }
 
 
 def _lasso(real: Any) -> Mapping[str, tuple[Any, tuple[Any, ...]]]:

@@ -30,10 +30,10 @@ class GradientScratch(NamedTuple):
     """Active units behind each patch element, int32 `[nf, PY, PX]`."""
 
 
-def gradient_scratch(p: Patches) -> GradientScratch:
-    """Return the scratch of one thread."""
+def gradient_scratch(p: Patches, real: str) -> GradientScratch:
+    """Return the scratch of one thread, for numbers of a precision."""
     return GradientScratch(
-        np.zeros((p.features, room_for_groups(p)[:, 0].size), np.float32),
+        np.zeros((p.features, room_for_groups(p, real)[:, 0].size), real),
         np.zeros((p.features, p.y.size, p.x.size), np.int32),
     )
 
@@ -45,7 +45,7 @@ def dictionary_gradient(
     """Write the sum over positions of activity times error patch, and how many active units it comes from.
 
     `A` is `[ny * nx * nf]`, `error` `[NY, NX * C]`, `product` `[nf, K]` and `counts` `[nf, PY * PX]`, all
-    float32. A weight counts the units that are active and whose patch element lies inside the image
+    of one precision. A weight counts the units that are active and whose patch element lies inside the image
     (`HebbianUpdater.cpp:564-844`, for borders of zeros), which is the same for all channels.
     """
     padded = product.shape != sums.patches.shape

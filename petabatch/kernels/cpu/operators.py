@@ -29,10 +29,8 @@ class CpuKernels(ArrayKernels):
 
     def windows(self, fine: Array, p: Patches, border: Border) -> Array:
         """Return the patches of a fine layer `[L, NY, NX, C]` as `[L, G, M, K]`."""
-        if fine.dtype != np.float32:
-            return super().windows(fine, p, border)
         padded = self.extend(fine, (p.y.before, p.y.after), (p.x.before, p.x.after), border)
-        out = np.empty((len(fine), p.y.units, p.x.units, p.y.size, p.x.size * p.channels), np.float32)
+        out = np.empty((len(fine), p.y.units, p.x.units, p.y.size, p.x.size * p.channels), fine.dtype)
         _cut_out(np.ascontiguousarray(padded).reshape(*padded.shape[:2], -1), *_places(p), out)
         return out.reshape(len(fine), p.groups, p.members, p.length)
 
@@ -41,7 +39,7 @@ class CpuKernels(ArrayKernels):
         non_shared = patches.shape[1] > 1 and windows.shape[2] == 1
         if not non_shared or not _plain(windows, patches):
             return super().dots(windows, patches)
-        out = np.empty((*windows.shape[:3], patches.shape[2]), np.float32)
+        out = np.empty((*windows.shape[:3], patches.shape[2]), patches.dtype)
         _dots(np.ascontiguousarray(windows), patches, out)
         return out
 
@@ -66,8 +64,8 @@ class CpuKernels(ArrayKernels):
         if p.shared and np.count_nonzero(units) > _DENSE * units.size:
             columns = self.mixtures(units, patches)
             return self.overlap(columns.reshape(1, p.y.units, p.x.units, p.y.size, p.x.size, p.channels), p)
-        padded = np.zeros((1, p.y.padded, p.x.padded * p.channels), np.float32)
-        window = np.empty((p.y.size, p.x.size * p.channels), np.float32)
+        padded = np.zeros((1, p.y.padded, p.x.padded * p.channels), units.dtype)
+        window = np.empty((p.y.size, p.x.size * p.channels), units.dtype)
         units = units.reshape(1, p.y.units, p.x.units, p.features)
         _add_active(units, patches, *_places(p), window, padded)
         out = padded.reshape(1, p.y.padded, p.x.padded, p.channels)
@@ -76,7 +74,7 @@ class CpuKernels(ArrayKernels):
 
 def _plain(positions: Array, patches: Array) -> bool:
     """Return whether these arrays are such as the compiled functions expect."""
-    plain: bool = positions.dtype == patches.dtype == np.float32 and patches.flags.c_contiguous
+    plain: bool = positions.dtype == patches.dtype and patches.flags.c_contiguous
     return plain
 
 

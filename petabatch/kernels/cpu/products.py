@@ -1,4 +1,4 @@
-"""Matrix products of float32 whose bits depend on no library and no processor, unlike those of BLAS."""
+"""Matrix products whose bits depend on no library and no processor, unlike those of BLAS."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from petabatch.variable import Array
 def multiply(a: Array, b: Array) -> Array:
     """Return a b for matrices `a` `[..., I, K]` and `b` `[..., K, J]`; leading axes are broadcast.
 
-    Sums are over k in order, in float32; of other numbers it is numpy's product.
+    Sums are over k in order, in the precision of both; where that differs it is numpy's product.
     """
-    if not a.dtype == b.dtype == np.float32:
+    if a.dtype != b.dtype:
         found: Array = np.matmul(a, b)
         return found
     shape = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    out = np.empty((*shape, a.shape[-2], b.shape[-1]), np.float32)
+    out = np.empty((*shape, a.shape[-2], b.shape[-1]), a.dtype)
     left, right = (np.ascontiguousarray(one).reshape(-1, *one.shape[-2:]) for one in (a, b))
     places = (np.arange(len(one)).reshape(given.shape[:-2]) for one, given in ((left, a), (right, b)))
     first, second = (np.broadcast_to(one, shape).flatten() for one in places)

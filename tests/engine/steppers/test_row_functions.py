@@ -48,11 +48,12 @@ def test_a_row_function_joins_the_program() -> None:
 
 
 @pytest.mark.parametrize("kind", [Adaptive, ByRowAlone])
-def test_the_reference_in_float64_agrees(kind: type[Layer]) -> None:
-    compiled = final(network(Adaptive(shape=SHAPE)))
+@pytest.mark.parametrize(("precision", "apart"), [("float32", 1e-5), ("float64", 1e-13)])
+def test_the_reference_in_float64_agrees(kind: type[Layer], precision: str, apart: float) -> None:
+    compiled = final(network(Adaptive(shape=SHAPE), precision=precision))
     reference = final(network(kind(shape=SHAPE), kernel="array", precision="float64"))
     for key, theirs in reference.items():
-        np.testing.assert_allclose(compiled[key], theirs, rtol=0, atol=1e-5, err_msg=key)
+        np.testing.assert_allclose(compiled[key], theirs, rtol=0, atol=apart, err_msg=key)
 
 
 def test_slices_have_their_own_parameters_and_numbers() -> None:

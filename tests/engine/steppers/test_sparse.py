@@ -72,15 +72,18 @@ def matrix(graph: Graph, values: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("mode", ["extra_shared", "shared", "non_shared", "extra_non_shared"])
 @pytest.mark.parametrize("delay", [0, 2])
-def test_what_arrives_is_the_sum_over_the_synapses(mode: Mode, delay: int) -> None:
-    given = network(joined(mode=mode, delay_steps=delay))
+@pytest.mark.parametrize(("precision", "apart"), [("float32", 1e-6), ("float64", 1e-14)])
+def test_what_arrives_is_the_sum_over_the_synapses(
+    mode: Mode, delay: int, precision: str, apart: float
+) -> None:
+    given = network(joined(mode=mode, delay_steps=delay), precision=precision)
     state = final(given)
     method = schedule(build(given)).method
     assert method.stepper == "program"
     assert not method.program.interpreted
     # The reference in float64, and by hand with a dense matrix.
     reference = final(network(joined(mode=mode, delay_steps=delay), kernel="array", precision="float64"))
-    np.testing.assert_allclose(state["layers/post/A"], reference["layers/post/A"], rtol=0, atol=1e-6)
+    np.testing.assert_allclose(state["layers/post/A"], reference["layers/post/A"], rtol=0, atol=apart)
     weights = state["connections/sparse/weights"]
     assert len(weights) == (1 if mode.startswith("extra_") else 2)
     images = given.layers["image"].source.data  # type: ignore[attr-defined]

@@ -90,8 +90,7 @@ class CompiledProgram:
         if self.tables.active:
             names |= {f"list_before {real}", f"begin_call {real}", f"hand_over {real}"}
         if self.tables.graph.plastic:
-            names |= {f"largest {real}", f"add {real}"}
-            names |= {"gradient", "products", "counts"} if real == "float32" else set()
+            names |= {f"{name} {real}" for name in ("gradient", "products", "counts", "largest", "add")}
         return names
 
     def sections(

@@ -325,8 +325,7 @@ class ProgramStepper(Stepper):
         """Write the product of a connection that scatters shared patches, from the active units alone."""
         graph = self.tables.graph
         link, deliveries = graph.wirings[connection].link, self.bound.deliveries
-        single = graph.network.run.precision == "float32"
-        if link is None or not single or not link.scatter or type(rule).tally is not Learning.tally:
+        if link is None or not link.scatter or type(rule).tally is not Learning.tally:
             return False
         p = link.patches
         if not p.shared or p.y.margin or p.x.margin:

@@ -185,7 +185,7 @@ class Workspace:
     def product(self, p: Patches, code: Array, error: Array, product: Array, counts: Array | None) -> None:
         """Write the Hebbian product of a code with an error on its patches, from the active units alone."""
         if p not in self._products:
-            self._products[p] = layout.shape(p), layout.scratch(p), gradient_scratch(p)
+            self._products[p] = layout.shape(p), layout.scratch(p, self.real), gradient_scratch(p, self.real)
         s, scratch, sums = self._products[p]
         counts = None if counts is None else counts.reshape(p.features, -1)
         code, error = code.reshape(-1), error.reshape(s.height, s.width)

@@ -28,13 +28,13 @@ some = settings(
     suppress_health_check=list(HealthCheck),
     phases=(Phase.explicit, Phase.reuse, Phase.generate),  # seeds do not shrink
 )
-seeds = st.integers(0, 2**32)
+seeds, precisions = st.integers(0, 2**32), st.sampled_from(["float32", "float64"])
 
 
-def runs_of(seed: int) -> Runs:
+def runs_of(seed: int, precision: str) -> Runs:
     """Return a random network that is valid and has a program."""
     try:
-        runs = Runs(random_network(seed))
+        runs = Runs(in_precision(random_network(seed), precision))
     except ParamsError:
         assume(False)
     return runs
@@ -51,10 +51,11 @@ def rests(runs: Runs, state: State, step: int) -> bool:
 
 
 @some
-@example(seed=1163)  # a row function that reads its own activity with the longest delay that is kept
-@given(seed=seeds)
-def test_a_step_from_any_state_is_that_of_the_layers(seed: int) -> None:
-    runs = runs_of(seed)
+# A row function that reads its own activity with the longest delay that is kept.
+@example(seed=1163, precision="float32")
+@given(seed=seeds, precision=precisions)
+def test_a_step_from_any_state_is_that_of_the_layers(seed: int, precision: str) -> None:
+    runs, apart = runs_of(seed, precision), {"float32": 1e-5, "float64": 1e-11}[precision]
     for step in range(1, 10):
         if rests(runs, runs.state, step - 1):
             return
@@ -69,18 +70,22 @@ def test_a_step_from_any_state_is_that_of_the_layers(seed: int) -> None:
                 largest = max(1.0, np.nanmax(abs(theirs)))
                 if largest > 1e30:  # it diverges
                     return
-                np.testing.assert_allclose(runs.state[key], theirs, 0, 1e-5 * largest, err_msg=key)
+                np.testing.assert_allclose(runs.state[key], theirs, 0, apart * largest, err_msg=key)
 
 
 @some
-@given(seed=seeds, cuts=st.lists(st.integers(1, 13), max_size=3))
-def test_bits_do_not_depend_on_where_a_run_is_cut(seed: int, cuts: list[int]) -> None:
-    whole, parts = runs_of(seed), runs_of(seed)
+@given(seed=seeds, precision=precisions, cuts=st.lists(st.integers(1, 13), max_size=3))
+def test_bits_do_not_depend_on_where_a_run_is_cut(seed: int, precision: str, cuts: list[int]) -> None:
+    whole, parts = runs_of(seed, precision), runs_of(seed, precision)
     whole.run(0, 14)
     for first, last in pairwise([0, *sorted(cuts), 14]):
         parts.run(first, last)
     for key, array in whole.state.items():
         assert array.tobytes() == parts.state[key].tobytes(), key
+
+
+def in_precision(network: Network, precision: str) -> Network:
+    return network.model_copy(update={"run": network.run.model_copy(update={"precision": precision})})
 
 
 def in_reference(network: Network) -> Network:
@@ -97,20 +102,23 @@ def advance(runs: Runs, steps: int) -> State:
 
 @pytest.mark.parametrize("code", CODES)
 @pytest.mark.parametrize("mode", ["extra_shared", "non_shared"])
-def test_many_steps_of_each_code_agree(code: str, mode: str) -> None:
-    runs = Runs(in_reference(network(code, learn=False, mode=mode)))
+@pytest.mark.parametrize(("precision", "apart"), [("float32", 2e-5), ("float64", 1e-12)])
+def test_many_steps_of_each_code_agree(code: str, mode: str, precision: str, apart: float) -> None:
+    runs = Runs(in_precision(in_reference(network(code, learn=False, mode=mode)), precision))
     for key, theirs in advance(runs, 60).items():
-        np.testing.assert_allclose(runs.state[key], theirs, rtol=1e-4, atol=2e-5, err_msg=key)
+        np.testing.assert_allclose(runs.state[key], theirs, rtol=5 * apart, atol=apart, err_msg=key)
 
 
 @pytest.mark.parametrize("scale", SCALES.values(), ids=SCALES)
 @pytest.mark.parametrize("code", ["lca", "heavy_ball", "ista"])
-def test_time_scales_follow_their_energies(code: str, scale: TimeScale) -> None:
-    runs = Runs(in_reference(network(code, keys={"time_scale": scale}, learn=False)))
+@pytest.mark.parametrize(("precision", "apart"), [("float32", 2e-5), ("float64", 1e-12)])
+def test_time_scales_follow_their_energies(code: str, scale: TimeScale, precision: str, apart: float) -> None:
+    given = network(code, keys={"time_scale": scale}, learn=False)
+    runs = Runs(in_precision(in_reference(given), precision))
     expected = advance(runs, 60)
     assert (expected["layers/V1/time_scale"] > 0.6).all()
     for key, theirs in expected.items():
-        np.testing.assert_allclose(runs.state[key], theirs, rtol=1e-4, atol=2e-5, err_msg=key)
+        np.testing.assert_allclose(runs.state[key], theirs, rtol=5 * apart, atol=apart, err_msg=key)
 
 
 def test_what_is_measured_is_what_probes_do_and_changes_no_bit() -> None:

@@ -93,12 +93,15 @@ def test_calls_of_few_steps_change_no_bit(ends: Sequence[int], threads: int) -> 
         assert array.tobytes() == parts[key].tobytes(), key
 
 
-def test_layers_one_by_one_agree() -> None:
+@pytest.mark.parametrize(("precision", "apart"), [("float32", 1e-4), ("float64", 1e-12)])
+def test_layers_one_by_one_agree(precision: str, apart: float) -> None:
     given = joined(**SYNAPSES["delays"])
-    run = given.run.model_copy(update={"kernel": "array", "precision": "float64"})
-    reference = final(schedule(build(given.model_copy(update={"run": run}))))
-    found = final(schedule(build(given)))
-    np.testing.assert_allclose(found["layers/units/x"], reference["layers/units/x"], rtol=0, atol=1e-4)
+
+    def run(**keys: str) -> dict[str, np.ndarray]:
+        return final(schedule(build(given.model_copy(update={"run": given.run.model_copy(update=keys)}))))
+
+    reference, found = run(kernel="array", precision="float64"), run(precision=precision)
+    np.testing.assert_allclose(found["layers/units/x"], reference["layers/units/x"], rtol=0, atol=apart)
 
 
 def test_spikes_and_synapses_of_each_slice_are_summed_up_slice_by_slice() -> None:
