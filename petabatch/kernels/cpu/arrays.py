@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from llvmlite import ir
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
@@ -30,6 +32,13 @@ def borrow(typing: Any, array: Any) -> Any:
         return view._getvalue()
 
     return array(array), generate
+
+
+@intrinsic
+def bytes_of(typing: Any, array: Any) -> Any:
+    """Return the bytes of a number of an array, as a constant, which its `itemsize` is not."""
+    count = array.dtype.bitwidth // 8
+    return types.int64(array), lambda context, builder, signature, args: ir.Constant(ir.IntType(64), count)
 
 
 @njit(nogil=True, error_model="numpy")

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from petabatch.kernels.cpu.arrays import copy
+from petabatch.kernels.cpu.arrays import bytes_of, copy
 from petabatch.kernels.cpu.jit import FAST, njit
 from petabatch.kernels.cpu.layout import DRIVE_BLOCK, PANEL, Dictionary, Images, Scratch, Shape
 from petabatch.kernels.cpu.non_shared import project_non_shared
@@ -42,7 +42,7 @@ def residual(images: Images, begin: int, end: int, s: Shape, error: Any) -> None
 @njit(nogil=True, error_model="numpy")
 def project(error: Any, start: int, places: Any, panels: Any, s: Shape, drive: Any) -> None:
     """Write the drive of some positions, `[positions, wide]`; their patches start at `start + places`."""
-    parts = panels.itemsize // _SINGLE  # of a panel, that are computed together
+    parts = bytes_of(panels) // _SINGLE  # of a panel, that are computed together
     for part in range(parts * panels.shape[0]):
         first = part // parts * s.rows * s.row * PANEL + part % parts * (PANEL // parts)
         for m in range(0, places.size, DRIVE_BLOCK):

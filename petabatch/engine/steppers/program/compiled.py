@@ -135,7 +135,6 @@ class CompiledProgram:
         """
         rows, numbers, factors, addresses, arrays = section
         several = slice(None) if len(arrays) > 1 else slice(0)
-        places, room = space.places[several], space.room.view(np.uint8)[several]
         items, tickets, own = np.array([[0, len(rows), 0, 0, ALL]]), np.zeros(TICKETS, np.int64), [arrays]
         whole, abreast = len(rows) == len(self.rows), self._abreast and len(arrays) > 1
         if abreast and last - first < _FEW:
@@ -151,7 +150,8 @@ class CompiledProgram:
             try:
                 self._advance(
                     rows, numbers, self._sources, factors, self.drives, arrays, space.shapes, first, last,
-                    final, new_image, watched, found, places, room, items, tickets, looks,
+                    final, new_image, watched, found, space.places[several], space.room[several], items,
+                    tickets, looks,
                 )  # fmt: skip
             except BaseException:
                 tickets[:] = _NONE_LEFT  # so that no thread waits for this one

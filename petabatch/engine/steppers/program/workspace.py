@@ -80,7 +80,8 @@ class Workspace:
         calls = tables.slices if tables.slices > 1 else 0
         self.places = np.zeros(calls * tables.places, np.int64)
         """Scratch of what is computed in several slices at once."""
-        self.room = np.zeros(-(-calls // DRIVE_BLOCK) * DRIVE_BLOCK * tables.room, self.real)
+        room = np.zeros(-(-calls // DRIVE_BLOCK) * DRIVE_BLOCK * tables.room, self.real)
+        self.room = room.view(np.uint8)
         private = {f"scratch/{name} {g}" for g in range(len(tables.geometries)) for name in _OF_GEOMETRY}
         private |= tables.private & tables.numbers_of.keys()
         self._private = [(tables.numbers_of[key], (self.held | self.own)[key]) for key in sorted(private)]

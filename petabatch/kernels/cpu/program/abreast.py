@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from petabatch.kernels.cpu.arrays import bytes_of
 from petabatch.kernels.cpu.jit import njit
 from petabatch.kernels.cpu.program.records import SCATTER, operation, scatter_in
 from petabatch.kernels.cpu.program.table import CODE, TOGETHER
@@ -195,7 +196,7 @@ def _clear(op: Any, arrays: Any, step: int) -> None:
 def _deliver(op: Any, slices: Any, sums: Any, step: int, ahead: int) -> None:
     """Write what arrives in a step from the sums of all slices to what is pending of each."""
     number, one, count = op.out, of_slice(slices, 0), slices_in(slices)
-    size, later, each = size_of(one, number), _place(one, number, step), sums.itemsize
+    size, later, each = size_of(one, number), _place(one, number, step), bytes_of(sums)
     begin, whole, squares = ahead * size * ABREAST, size // SIDE * SIDE, count // SIDE * SIDE
     for w in range(0, squares, SIDE):
         a, b, c, d, e, f, g, h = _addresses(slices, w, number, later)
@@ -219,7 +220,7 @@ def _fetch(op: Any, slices: Any, sums: Any, step: int, ahead: int) -> None:
 @njit(nogil=True, error_model="numpy")
 def _gather(slices: Any, number: int, step: int, out: Any, begin: int, pitch: int) -> None:
     """Write out[begin + unit * pitch + w] = array `number` of slice w at a step, unit by unit."""
-    one, count, each = of_slice(slices, 0), slices_in(slices), out.itemsize
+    one, count, each = of_slice(slices, 0), slices_in(slices), bytes_of(out)
     size, later = size_of(one, number), _place(one, number, step)
     whole, squares = size // SIDE * SIDE, count // SIDE * SIDE
     for w in range(0, squares, SIDE):
@@ -238,7 +239,7 @@ def _gather(slices: Any, number: int, step: int, out: Any, begin: int, pitch: in
 @njit(nogil=True, error_model="numpy")
 def _place(one: Any, number: int, step: int) -> int:
     """Return how many bytes after its first the numbers of an array at a step begin."""
-    return one.real.itemsize * size_of(one, number) * (step % depth_of(one, number))  # type: ignore[no-any-return]
+    return bytes_of(one.real) * size_of(one, number) * (step % depth_of(one, number))  # type: ignore[no-any-return]
 
 
 @njit(nogil=True, error_model="numpy")

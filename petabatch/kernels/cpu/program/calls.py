@@ -24,12 +24,12 @@ from petabatch.kernels.cpu.program.views import Arrays, pointer
 (
     ROWS, CONSTANTS, SOURCES, FACTORS, DRIVEN, ARRAYS, GEOMETRIES, ROOM_FOR_PLACES, ROOM,
     OPERATIONS, SUMMED, DRIVING, HELD, SHAPED, SLICES, PLACES, BYTES,
-    WIDTH, DRIVE_WIDTH, NUMBER, SLICE, STEP, FRESH, BEGIN, END, SUMS, MEASURED,
-) = range(27)  # fmt: skip
+    WIDTH, DRIVE_WIDTH, NUMBER, SLICE, STEP, FRESH, BEGIN, END, SUMS, STEPS, MEASURED,
+) = range(28)  # fmt: skip
 """Places of a frame: addresses of the tables of `table.py` and of scratch for all slices; how many there are
 of each, and how wide rows and drives are; the operation, the slice, the step, whether an image is new in it,
-and the parts that are made; where its norms go, and how many there are."""
-FRAME = 27
+and the parts that are made; where norms of the first slice go, of how many steps, and how many."""
+FRAME = 28
 
 
 class Call(NamedTuple):
@@ -81,7 +81,7 @@ def calls_of(precision: str) -> tuple[Any, Any]:
             Arrays(table, carray(pointer(at[ROOM]), (0,), real)),
             carray(pointer(at[GEOMETRIES]), (at[SHAPED], SHAPES), np.int64),
             at[STEP], at[FRESH] != 0, at[BEGIN], at[END],
-            carray(pointer(at[SUMS]), (at[MEASURED],), np.float64),
+            carray(pointer(at[SUMS] + 8 * w * at[STEPS] * at[MEASURED]), (at[MEASURED],), np.float64),
         )  # fmt: skip
 
     @njit(inline="always", nogil=True, error_model="numpy")

@@ -28,8 +28,8 @@ def due(row: Any, step: int, final: int) -> Any:
 
 
 @njit(inline="always", nogil=True, error_model="numpy")
-def _make(number: int, row: Any, arrays: Any, frame: Any, watched: Any, sums: Any) -> None:
-    """Make an operation of one step of all slices; `watched` and `sums` are those of the step."""
+def _make(number: int, row: Any, arrays: Any, frame: Any, watched: Any) -> None:
+    """Make an operation of one step of all slices; `watched` says which norms of the step are."""
     slices = arrays.shape[0]
     if row[CODE] == MEASURE and not watched[measure_in(row).column]:
         return
@@ -39,14 +39,13 @@ def _make(number: int, row: Any, arrays: Any, frame: Any, watched: Any, sums: An
         return
     for w in range(slices):
         frame[calls.SLICE] = w
-        frame[calls.SUMS] = sums[w].ctypes.data
         call_at(row[KERNEL], frame.ctypes.data)
 
 
 @njit(inline="always", nogil=True, error_model="numpy")
 def _frame(
     rows: Any, numbers: Any, sources: Any, factors: Any, drives: Any, arrays: Any, shapes: Any, places: Any,
-    room: Any, measured: int,
+    room: Any, sums: Any,
 ) -> Any:  # fmt: skip
     """Return a frame of these tables."""
     frame = np.zeros(calls.FRAME, np.int64)
@@ -60,7 +59,8 @@ def _frame(
     frame[calls.GEOMETRIES], frame[calls.SHAPED] = shapes.ctypes.data, shapes.shape[0]
     frame[calls.ROOM_FOR_PLACES], frame[calls.PLACES] = places.ctypes.data, places.size
     frame[calls.ROOM], frame[calls.BYTES] = room.ctypes.data, room.size
-    frame[calls.SLICES], frame[calls.MEASURED] = arrays.shape[0], measured
+    frame[calls.SLICES] = arrays.shape[0]
+    frame[calls.STEPS], frame[calls.MEASURED] = sums.shape[1:]
     return frame
 
 
@@ -81,7 +81,7 @@ def advance(
     """
     rows, arrays, watched, sums = borrow(rows), borrow(arrays), borrow(watched), borrow(sums)
     count = items.shape[0] * (last - first)
-    frame = _frame(rows, numbers, sources, factors, drives, arrays, shapes, places, room, sums.shape[2])
+    frame = _frame(rows, numbers, sources, factors, drives, arrays, shapes, places, room, sums)
     while True:
         ticket = take(tickets)
         if ticket >= count:
@@ -94,10 +94,11 @@ def advance(
             continue
         now = step - first - 1
         frame[calls.STEP], frame[calls.FRESH] = step, fresh and now == 0
+        frame[calls.SUMS] = sums.ctypes.data + 8 * now * sums.shape[2]
         frame[calls.BEGIN], frame[calls.END] = items[n, BEGIN], items[n, END]
         for number in range(items[n, FIRST], items[n, LAST]):
             if due(rows[number], step, final):
-                _make(number, rows[number], arrays, frame, watched[now], sums[:, now])
+                _make(number, rows[number], arrays, frame, watched[now])
         done(tickets)
 
 

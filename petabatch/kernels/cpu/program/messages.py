@@ -16,7 +16,7 @@ from numba import carray, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from petabatch.kernels.cpu.arrays import copy
+from petabatch.kernels.cpu.arrays import bytes_of, copy
 from petabatch.kernels.cpu.jit import njit
 from petabatch.kernels.cpu.program.records import operation
 from petabatch.kernels.cpu.program.views import alone, floats, floats_at, longs, of_slice, pointer, slices_in
@@ -109,7 +109,7 @@ def deliver(messages: int) -> None:
 @njit(nogil=True, error_model="numpy")
 def _at(arrays: Any, address: int, number: int, size: int) -> Any:
     """Return block `number` of numbers at an address; nothing at address 0."""
-    return floats_at(arrays, address + arrays.real.itemsize * number * size, size if address != 0 else 0)
+    return floats_at(arrays, address + bytes_of(arrays.real) * number * size, size if address != 0 else 0)
 
 
 @njit(nogil=True, error_model="numpy")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from petabatch.kernels.cpu.addresses import call_at
-from petabatch.kernels.cpu.arrays import copy
+from petabatch.kernels.cpu.arrays import bytes_of, copy
 from petabatch.kernels.cpu.program.records import operation
 from petabatch.kernels.cpu.program.units import CHUNK, gather
 from petabatch.kernels.cpu.program.views import address, depth_of, floats, longs
@@ -37,7 +37,7 @@ def _run_row(op: Any, own: Any, sources: Any, factors: Any, arrays: Any, step: i
             copy(previous[begin:end], activity[begin:end])
         # From a variable of the loop: counting from `op.arrays[0]`, the same number, costs 9 % of an update.
         for n in range(first, op.arrays[1]):
-            place = address(arrays, sources[n, 0], step - sources[n, 1]) + room.itemsize * begin
+            place = address(arrays, sources[n, 0], step - sources[n, 1]) + bytes_of(room) * begin
             if sources[n, 1] > 0 and not deep:
                 copy(previous[begin:end], before[: end - begin])
                 place = before.ctypes.data

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from petabatch.kernels.cpu.arrays import copy
+from petabatch.kernels.cpu.arrays import bytes_of, copy
 from petabatch.kernels.cpu.convolution import project
 from petabatch.kernels.cpu.layout import PANEL, Shape
 from petabatch.kernels.cpu.program.records import operation
@@ -30,7 +30,7 @@ def _project_together(op: Any, arrays: Any, shapes: Any, step: int, places: Any,
     s = shape_of(geometry)
     origin = address(of_slice(arrays, 0), number, seen)
     for w in range(slices_in(arrays)):
-        start = (address(of_slice(arrays, w), number, seen) - origin) // room.itemsize + geometry[LEFT]
+        start = (address(of_slice(arrays, w), number, seen) - origin) // bytes_of(room) + geometry[LEFT]
         for y in range(s.ny):
             for x in range(s.nx):
                 places[n] = start + (s.origin + y * s.stride_y) * s.pitch + x * geometry[STRIDE]
@@ -57,7 +57,7 @@ def _synthesize_together(op: Any, arrays: Any, shapes: Any, step: int, places: A
         for i in range(code.size):
             count += code[i] != 0
         if DENSE * count >= code.size:
-            places[n] = (address(of_slice(arrays, w), number, seen) - origin) // room.itemsize
+            places[n] = (address(of_slice(arrays, w), number, seen) - origin) // bytes_of(room)
             n += 1
     code, outputs = floats(of_slice(arrays, 0), number, seen), floats(of_slice(arrays, 0), op.out, step).size
     wide = -(-outputs // PANEL) * PANEL
@@ -69,7 +69,7 @@ def _synthesize_together(op: Any, arrays: Any, shapes: Any, step: int, places: A
     for w in range(slices_in(arrays)):
         mine = of_slice(arrays, w)
         out = floats(mine, op.out, step)
-        if n > 1 and m < n and places[m] == (address(mine, number, seen) - origin) // room.itemsize:
+        if n > 1 and m < n and places[m] == (address(mine, number, seen) - origin) // bytes_of(room):
             copy(room[m * wide : m * wide + outputs], out)
             m += 1
         else:

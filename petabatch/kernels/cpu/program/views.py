@@ -8,6 +8,7 @@ import numpy as np
 from numba import carray, types
 from numba.extending import intrinsic
 
+from petabatch.kernels.cpu.arrays import bytes_of
 from petabatch.kernels.cpu.jit import njit
 
 PLACE, SIZE, DEPTH = range(3)
@@ -37,7 +38,7 @@ def address(arrays: Any, number: int, step: int) -> int:
     """Return where the numbers of an array lie at a step: step t is in place t modulo the depth."""
     table = arrays.table
     later = table[number, SIZE] * (step % table[number, DEPTH])
-    return table[number, PLACE] + arrays.real.itemsize * later  # type: ignore[no-any-return]
+    return table[number, PLACE] + bytes_of(arrays.real) * later  # type: ignore[no-any-return]
 
 
 @njit(nogil=True, error_model="numpy")

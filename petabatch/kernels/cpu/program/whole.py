@@ -9,7 +9,7 @@ import numpy as np
 
 from petabatch.kernels import fista as steps
 from petabatch.kernels import timescale
-from petabatch.kernels.cpu.arrays import copy
+from petabatch.kernels.cpu.arrays import bytes_of, copy
 from petabatch.kernels.cpu.elementary import exp
 from petabatch.kernels.cpu.jit import njit
 from petabatch.kernels.cpu.program.messages import over_tiles
@@ -45,7 +45,7 @@ def _rescale_all(op: Any) -> None:
 def rescale(x: Any, method: int, low: float, high: float, mean: float, std: float) -> None:
     """Normalise in place what is normalised together; see `layers/rescale.py`."""
     n, flat, least, most, real = x.size, False, x[0], x[0], x.dtype.type
-    rounding = real(_ROUNDING if x.itemsize == _SINGLE else _ROUNDING64)
+    rounding = real(_ROUNDING if bytes_of(x) == _SINGLE else _ROUNDING64)
     if method in (RANGE, STANDARD):
         finite = True
         for a in x:
