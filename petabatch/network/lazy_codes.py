@@ -27,6 +27,8 @@ LASTING = 0.5
 """Time constants for which an image must be shown to pay for the start."""
 LEAST = 1_000_000
 """Multiply-adds of a step below which `auto` computes all units: there is little to save (a guess)."""
+DOUBLE = "run.precision is float64, and lazy evaluation is float32"
+"""Why a code is not lazily evaluated that would be in float32."""
 _SHORT = 64
 """Weights of a patch below which a product costs no more than the test whether it is needed."""
 
@@ -68,8 +70,6 @@ def _check(graph: Graph, name: str, rule: CompiledRule) -> None:
     run, layer, edges = graph.network.run, graph.network.layers[name], lazy_edges(graph, name)
     if run.kernel == "dense":
         raise NotSuitable('run.kernel is "dense"')
-    if run.precision != "float32":
-        raise NotSuitable(f"run.precision is {run.precision}, and lazy evaluation is float32")
     readers = [other for other, one in graph.network.layers.items() if one.reset_to == name]
     carriers = [
         other for other, one in graph.network.connections.items() if one.pre == name and one.carries != "A"
@@ -92,6 +92,7 @@ def _check(graph: Graph, name: str, rule: CompiledRule) -> None:
             "its numbers change within displays": changes_within_displays(graph.network, name),
             "its patches are small": all(p.length < _SHORT for p in patches),
         }
+    refused[DOUBLE] = run.precision != "float32"
     for reason, found in refused.items():
         if found:
             raise NotSuitable(reason)

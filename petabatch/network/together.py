@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from petabatch.kernels.cpu.sizes import ABREAST, AHEAD, steps_kept
 from petabatch.kernels.operations.patches import Carry
 from petabatch.kernels.operations.synapses import Scatter
@@ -71,7 +73,8 @@ def slices_together(graph: Graph, program: Program) -> int:
         if not over_slices(graph.weighted[owner].mode):
             raise NotSuitable(f"each slice has weights of its own in {owner}")
     block = ABREAST if scatters else BLOCK
-    most = _BYTES // (4 * (_floats(graph, program) + sum(kept(graph, one) for one in scatters)))
+    numbers = _floats(graph, program) + sum(kept(graph, one) for one in scatters)
+    most = _BYTES // (np.dtype(graph.network.run.precision).itemsize * numbers)
     if most < block:
         raise NotSuitable("a slice fills the cache alone")
     return min(_MOST_INTERPRETED if program.interpreted else _MOST, most - most % block)

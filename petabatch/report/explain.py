@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from petabatch.engine.image_sizes import nbytes_of_source, queues
 from petabatch.network.exact import find_exact
+from petabatch.network.lazy_codes import DOUBLE
 from petabatch.network.messages import Message, Messages, messages
 from petabatch.network.plan import Plan, multiply_adds
 from petabatch.network.shares import side, split_layers
@@ -106,6 +107,8 @@ def _costs(plan: Plan) -> Iterator[str]:
     yield f"run                {plan.length} steps{time}, batch {run.batch}{points}"
     for numbers, method in _methods(plan):
         yield from field("method", f"slices {numbers}: {method}" if numbers else method)
+    if run.precision == "float64":
+        yield from field("precision", _of_double(plan))
     one, all_slices, shared = map(size_text, (per_slice, per_slice * batch, common))
     yield f"memory             {one} per slice, {all_slices} for the batch,"
     yield f"                   plus {shared} on each rank"
@@ -120,6 +123,16 @@ def _costs(plan: Plan) -> Iterator[str]:
         yield f"arithmetic         {_flop(2 * macs)} per step and slice if dense,"
         yield f"                   {_flop(2 * macs * batch * plan.length)} for the run"
     yield from _parallel(plan)
+
+
+def _of_double(plan: Plan) -> str:
+    """Return what float64 costs a network."""
+    text = "float64: arrays take twice the memory of float32"
+    if plan.method.stepper != "program":
+        return text
+    text += ", compiled steps up to twice the time"
+    codes = [code for code, reason in plan.method.program.codes.items() if reason == DOUBLE]
+    return f"{text}; {', '.join(codes)}: float32 computes few units" if codes else text
 
 
 def _methods(plan: Plan) -> Iterator[tuple[str, str]]:

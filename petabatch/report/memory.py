@@ -118,7 +118,7 @@ def _workers(plan: Plan, slices: int, threads: int) -> int:
         kinds, program = len({one.method.decision for one, _ in plan.of_slices}), plan.method.program
         # What is gathered from other ranks is there twice, also as it arrives.
         joined = sum(2 * program.scratch.get(one.out, 0) for one in program.joined if isinstance(one, Join))
-        return threads * kinds * (4 * (sum(layers) + joined + 4 * weights) + _lists(plan))
+        return threads * kinds * (size * (sum(layers) + joined + 4 * weights) + _lists(plan))
     gathered = [
         edge.wiring.link.patches.positions * edge.wiring.link.patches.length
         for edges in graph.edges.values()
@@ -131,8 +131,9 @@ def _workers(plan: Plan, slices: int, threads: int) -> int:
 def _lists(plan: Plan) -> int:
     """Return the bytes of lists of active units, of which those of steps with few active ones touch few."""
     kept, layers = StepRecords.of(plan).places, plan.graph.network.layers
+    size = np.dtype(plan.graph.network.run.precision).itemsize
     return sum(
-        8 * (1 + max(kept.get(name, 0), plan.graph.depth[name])) * math.prod(layers[name].shape)
+        2 * size * (1 + max(kept.get(name, 0), plan.graph.depth[name])) * math.prod(layers[name].shape)
         for name in plan.method.program.listed
     )
 
