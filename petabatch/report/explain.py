@@ -130,7 +130,7 @@ def _of_double(plan: Plan) -> str:
     text = "float64: arrays take twice the memory of float32"
     if plan.method.stepper != "program":
         return text
-    text += ", compiled steps up to twice the time"
+    text += ", compiled steps 1.3 to 2.5 times the time"
     codes = [code for code, reason in plan.method.program.codes.items() if reason == DOUBLE]
     return f"{text}; {', '.join(codes)}: float32 computes few units" if codes else text
 

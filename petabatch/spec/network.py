@@ -73,7 +73,8 @@ class Run(Model):
     the methods `exact` and `exponential_euler`: time constants of 10^4 steps and more may be off by more than
     0.01 %, of 10^6 steps by 3 %, and `check` says by how much. With other methods the variable itself is
     rounded: increments below about 10^-7 of its value are lost, so that slow ones may stand still; `check`
-    does not look for these. What sources show is float32 in both."""
+    does not look for these. On the CPU steps are compiled in both; in float64 all units of a code are
+    computed, and `check` says what it costs. What sources show is float32 in both."""
     threads: Count | None = None
     """Number of threads per rank; by default the number of cores available to the process. Does not affect
     results."""

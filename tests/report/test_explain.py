@@ -13,6 +13,7 @@ from petabatch.report import explain
 from petabatch.spec.network import Network, Run
 from petabatch.spec.parts import Layer, StepContext
 from petabatch.spec.schedule import DISPLAY, NEVER, Every
+from support.networks import images, lca_network
 
 
 @pytest.mark.parametrize(
@@ -76,3 +77,16 @@ class Interpreted(Layer):
 
     def update(self, ctx: StepContext, state: Any, drive: Any, previous: Any, activity: Any) -> None:
         activity[...] = 0
+
+
+def test_float64_says_what_it_costs() -> None:
+    def said(shape: tuple[int, int, int] = (8, 8, 3), features: int = 12, **run: Any) -> str:
+        network = lca_network(images(2, 1, shape), features, (8, 8), display=400, **run)
+        return " ".join(explain.summary(schedule(build(network))).split())
+
+    text = "precision float64: arrays take twice the memory of float32"
+    assert text not in said()
+    assert f"{text} memory" in said(precision="float64", kernel="array")
+    compiled = f"{text}, compiled steps 1.3 to 2.5 times the time"
+    assert f"{compiled} memory" in said(precision="float64")
+    assert f"{compiled}; V1: float32 computes few units memory" in said((32, 32, 3), 64, precision="float64")

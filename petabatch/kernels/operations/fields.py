@@ -10,7 +10,8 @@ other types are for Python alone.
     Numbers                              all further numbers
     Source                               an array and how many steps ago; a kernel gets it at that step
     Sources, Buffers                     arrays that are summed up, of one buffer or of several
-    Floats, Doubles, Ints, Longs, Words  the key of an array of float32, float64, int32, int64, uint64, or ""
+    Floats                               the key of an array of the precision of the run, or ""
+    Doubles, Ints, Longs, Words          the same of float64, int32, int64, uint64
     Geometry                             how patches of one layer lie on another
     Border                               of a layer
 """
@@ -123,7 +124,7 @@ Ints = Annotated[str, _array("ints(arrays, row[{0}])")]
 Longs = Annotated[str, _array("longs(arrays, row[{0}])")]
 Words = Annotated[str, _array("unsigned(arrays, row[{0}])")]
 Out = Annotated[str, _array("floats(arrays, row[{0}], step)")]
-"""The array that is written, of float32, at the step."""
+"""The array that is written, of the precision of the run, at the step."""
 Count = Annotated[int, Kind(lambda value, to: ((int(value),), ()), "row[{0}]")]
 Flag = Annotated[bool, Kind(lambda value, to: ((int(value),), ()), "row[{0}] != 0")]
 Number = Annotated[float, Kind(lambda value, to: ((), (float(value),)), "", "own[{n}]", 0, 1)]

@@ -20,6 +20,9 @@ operations, of all slices of a call at once (`messages.py`): the interpreter has
 feeds them, are made side by side. Of drives, reconstructions, pooling and lazily evaluated codes a thread
 takes a tile of rows, whose height follows from the layer's shape alone; of updates some thousand units.
 
+**Both precisions.** Kernels are written once, for arrays of the type of the run (`views.py`); what calls them
+is made for float32 or float64 when a program asks for it. Lazily evaluated codes are float32.
+
 **Plug-ins.** A row function is one operation, whatever it is called with: its arguments are a table of
 addresses, its address a field (`row.py`). A layer without one is interpreted between two compiled
 sections, which sum its input (`engine/steppers/program/interpreted.py`).

@@ -3,7 +3,7 @@
     rows      int64 [operations, columns]    what is done, when, and the record of an operation
     numbers   float64 [slices, operations, NUMBERS]  constants: values per slice need no second program
     sources   int64 [n, 3]                   array, steps it is looked back, buffer: what is added up
-    factors   float32 [slices, n]            the factor of each source
+    factors   [slices, n]                    the factor of each source, in the precision of the run
     arrays    int64 [slices, n, 3]           address, numbers in a place, places; see `views.py`
     shapes    int64 [n, SHAPES]              geometries of patches, and scratch that goes with them
     drives    int64 [n, columns]             records of what is known of connections that drive lazy codes
