@@ -1,8 +1,8 @@
 """The floor: the time of the dense matrix products of a step with this machine's BLAS.
 
-One `sgemm` per connection with patches and step, at all positions, without extracting or accumulating patches
-and without the integration. For a sparse-coding loop these are two, the drive and the reconstruction. A
-network that skips silent units can be faster.
+One `sgemm` per connection with patches and step (in float64 a `dgemm`), at all positions, without extracting
+or accumulating patches and without the integration. For a sparse-coding loop these are two, the drive and the
+reconstruction. A network that skips silent units can be faster.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _SECONDS = 0.05
 class Product:
     """One `sgemm` of a connection for a number of slices, the fastest number here."""
 
-    def __init__(self, patches: Patches, scatter: bool, batch: int) -> None:
+    def __init__(self, patches: Patches, scatter: bool, batch: int, precision: str) -> None:
         """Measure which number is fastest; `scatter` is the reconstruction, else it is the drive."""
-        self.patches, self.scatter = patches, scatter
+        self.patches, self.scatter, self._real = patches, scatter, precision
         counts = {1, max(1, min(batch, _ROWS // patches.positions))}
         trials = {count: min(self._seconds(count) for _ in range(3)) for count in sorted(counts)}
         self.slices = min(trials, key=trials.__getitem__)
@@ -45,17 +45,21 @@ class Product:
         rows, inner, columns = slices * p.positions, p.length, p.features
         if self.scatter:
             inner, columns = columns, inner
-        factors = [rng.standard_normal(shape, np.float32) for shape in ((rows, inner), (inner, columns))]
-        return [*factors, np.zeros((rows, columns), np.float32)]
+        factors = [
+            rng.standard_normal(shape).astype(self._real) for shape in ((rows, inner), (inner, columns))
+        ]
+        return [*factors, np.zeros((rows, columns), self._real)]
 
 
 class Floor:
     """The dense products of a step of one slice."""
 
-    def __init__(self, products: Sequence[tuple[Patches, bool]], batch: int) -> None:
+    def __init__(
+        self, products: Sequence[tuple[Patches, bool]], batch: int, precision: str = "float32"
+    ) -> None:
         """Take the patches of each connection, and whether it scatters them (a reconstruction)."""
         self.batch = batch
-        self.products = [Product(patches, scatter, batch) for patches, scatter in products]
+        self.products = [Product(patches, scatter, batch, precision) for patches, scatter in products]
         once = self._time(1, 1)
         self._repeats = max(1, int(_SECONDS / max(once, 1e-9)))
 

@@ -56,6 +56,7 @@ class Report:
     computed: dict[str, float]
     """Of each lazily evaluated code, the share of its units that is computed in a step."""
     machine: dict[str, Any]
+    precision: str = "float32"
 
     def json(self) -> dict[str, Any]:
         """Return the report as a dictionary, ready for JSON."""
@@ -69,7 +70,7 @@ def bench(network: Network, title: str, threads: Sequence[int], steps: int | Non
     """
     trial = Trial.of(network, steps)
     products = trial.products
-    floor = Floor(products, network.batch) if products else None
+    floor = Floor(products, network.batch, network.run.precision) if products else None
     first = sum(trial.seconds(n) for n in threads)  # warm-up, which also gives the time of a round
     rounds = max(1, min(9, int(_BUDGET / first)))
     jobs = {}
@@ -83,7 +84,7 @@ def bench(network: Network, title: str, threads: Sequence[int], steps: int | Non
     return Report(
         title, network.batch, trial.steps, network.run.display, rounds, active,
         floor.rate(statistics.median(found["floor 1"])) / 1e9 if floor and 1 in threads else None,
-        speeds, str(trial.plan.method), shares, computed, machine(),
+        speeds, str(trial.plan.method), shares, computed, machine(), network.run.precision,
     )  # fmt: skip
 
 
@@ -122,7 +123,9 @@ def show(report: Report, console: Console) -> None:
     if report.floor_gflops is None:
         console.print("no floor: it is defined only for networks whose patches are shared by all positions")
     else:
-        console.print(f"floor: the dense sgemm of a step, {report.floor_gflops:.0f} GFLOP/s on one thread")
+        product = "sgemm" if report.precision == "float32" else "dgemm"
+        rate = f"{report.floor_gflops:.0f} GFLOP/s on one thread"
+        console.print(f"floor: the dense {product} of a step, {rate}")
     console.print(f"method: {report.method}")
     if report.computed:
         awake = ", ".join(f"{share:.1%} of {code}" for code, share in report.computed.items())

@@ -22,7 +22,7 @@ def test_kernels_are_counted_by_folder_and_level(
     assert shown[0].split()[-1] == target()
     assert shown[1].split(maxsplit=1) == ["cache", f"none in {tmp_path}"]
     assert shown[2].startswith("installed ")
-    kernel, kinds = ahead.kernels()["same"]
+    kernel, kinds = ahead.kernels()["same float32"]
     for name in (kernel._cache.name(kinds), "a_row_function.kernel"):
         file = tmp_path / cache.identity() / "x86-64-v3" / name
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -33,14 +33,14 @@ def test_kernels_are_counted_by_folder_and_level(
 def test_kernels_for_a_level_are_compiled_to_a_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    names = {"same", "Fill"}
+    names = {"same float64", "Fill"}
     every = ahead.kernels()
     some = {name: kernel for name, kernel in every.items() if name in names}
     monkeypatch.setattr(ahead, "kernels", lambda: some)
     assert ahead.compile_for("x86-64-v3", tmp_path) == 2
     (folder,) = (tmp_path / cache.identity()).iterdir()
     assert folder.name == "x86-64-v3"
-    monkeypatch.setattr(ahead, "kernels", lambda: {"unknown": every["norm"]})
+    monkeypatch.setattr(ahead, "kernels", lambda: {"unknown": every["norm float32"]})
     with pytest.raises(ResourceError, match="0 of 1 kernels for x86-64-v3 were compiled"):
         ahead.compile_for("x86-64-v3", tmp_path)
 

@@ -182,9 +182,10 @@ def compile_for(level: str, folder: Path) -> int:
     Raises ResourceError when not all could be compiled or kept.
     """
     environment = {files.GIVEN: str(folder), **({"NUMBA_CPU_NAME": level} if level in LEVELS else {})}
-    cores = min(len(os.sched_getaffinity(0)), len(_names()))
-    codes = [one.wait() for one in _start([OWN, *_names()], cores, environment)]
-    names = [kernel._cache.name(kinds) for kernel, kinds in kernels().values()]
+    every = kernels()
+    cores = min(len(os.sched_getaffinity(0)), len(every))
+    codes = [one.wait() for one in _start([OWN, *every], cores, environment)]
+    names = [kernel._cache.name(kinds) for kernel, kinds in every.values()]
     made = files.contents(folder, names).get(level, 0)
     if any(codes) or made < len(names):
         raise ResourceError(f"{folder}: {made} of {len(names)} kernels for {level} were compiled and kept")
