@@ -38,7 +38,9 @@ def test_tiles_with_fixed_weights_are_those_of_one_rank(
 @pytest.mark.parametrize(
     ("run", "tolerance"), [({"kernel": "array"}, 1e-6), ({"precision": "float64"}, 1e-11)]
 )
-def test_layers_one_by_one_have_tiles_too(run: dict[str, Any], tolerance: float, border: Any) -> None:
+def test_layers_one_by_one_and_steps_in_float64_have_tiles_too(
+    run: dict[str, Any], tolerance: float, border: Any
+) -> None:
     network = lca_network(images(2, shape=(36, 24, 3)), displays=2, record=5, **run)
     layers = {**network.layers, "error": network.layers["error"].model_copy(update={"border": border})}
     network = network.model_copy(update={"layers": layers})

@@ -88,7 +88,7 @@ class Images(NamedTuple):
     """The images of a slice, `[NY, NX * C]` each: error = factor * image - recon."""
 
     image: Array
-    factor: np.float32
+    factor: Any
     recon: Array
 
 
