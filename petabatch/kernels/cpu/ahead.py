@@ -79,14 +79,14 @@ def _others() -> Mapping[str, tuple[Any, tuple[Any, ...]]]:
     ends = (i8, i8, i8, b1, b1[:, ::1], f8[:, :, ::1], i8[::1], u1[::1], i8[:, ::1], i8[::1], i8)
     found["advance"] = advance, (*tables, *ends)
     for real in (f4, f8):
-        several = types.NamedTuple((i8[:, :, ::1], real[::1]), Arrays)
+        several = types.NamedTuple((i8[:, :, ::1], types.NumberClass(real)), Arrays)
         found[f"list_before {real}"] = list_before, (i8[:, ::1], several, i8)
         found[f"begin_call {real}"] = begin_call, (i8[:, ::1], several, i8)
         found[f"hand_over {real}"] = hand_over, (i8[:, ::1], several)
         found[f"norm {real}"] = norm, (real[::1], i8)
         found[f"same {real}"] = layout.same, (real[::1], real[::1])
     found["advance each"] = advance_each, (*tables, *ends)
-    single = types.NamedTuple((i8[:, ::1], f4[::1]), Arrays)
+    single = types.NamedTuple((i8[:, ::1], types.NumberClass(f4)), Arrays)
     found["materialise"] = materialise, (i8[::1], i8[:, ::1], single, i8[:, ::1])
     for real in (f4, f8):
         found |= {f"{name} {real}": kernel for name, kernel in _learning(real, shape).items()}

@@ -36,7 +36,7 @@ def borrow(typing: Any, array: Any) -> Any:
 
 @intrinsic
 def bytes_of(typing: Any, array: Any) -> Any:
-    """Return the bytes of a number of an array, as a constant, which its `itemsize` is not."""
+    """Return the bytes of a number of an array or type, as a constant, which `itemsize` is not."""
     count = array.dtype.bitwidth // 8
     return types.int64(array), lambda context, builder, signature, args: ir.Constant(ir.IntType(64), count)
 

@@ -87,7 +87,7 @@ def test_rows_are_sent_and_taken_where_there_are_tiles(
     arrays = tables([wide, np.stack([own] * SLICES)], [1, 1])
     arrays[:, 2, 0] = own.ctypes.data
     one = Exchange("0", Source("1"), ROWS, BEFORE, AFTER, LENGTH, adds)
-    exchange_rows(record(one, 2), Arrays(arrays, np.zeros(0, real)), STEP)
+    exchange_rows(record(one, 2), Arrays(arrays, np.dtype(real).type), STEP)
     tile, expected = before[:, mine], before.copy()
     if adds:
         expected = tile.copy()
@@ -124,7 +124,7 @@ def test_parts_are_added_in_the_order_of_ranks_on_all_of_them(rank: int, packed:
     arrays = tables([mine, out, np.stack([own] * SLICES)], [3 if packed else 1, 1, 1])
     arrays[:, 3, 0] = own.ctypes.data
     arrays[:, 3, 1] = own.size
-    join_parts(record(Join("2", Source("1", 1), 5), 3), Arrays(arrays, np.zeros(0, real)), STEP)
+    join_parts(record(Join("2", Source("1", 1), 5), 3), Arrays(arrays, np.dtype(real).type), STEP)
     assert np.all(out[:, :5] == 0.0)  # and not 1, which other orders give
     assert np.all(out[:, 5:] == -1)
 
@@ -139,7 +139,7 @@ def test_features_of_parts_are_put_side_by_side_in_the_order_of_ranks(rank: int,
     arrays[:, 3, 1] = own.size
     join_parts(
         record(Join("2", Source("1"), positions * features, features), 3),
-        Arrays(arrays, np.zeros(0, real)),
+        Arrays(arrays, np.dtype(real).type),
         STEP,
     )
     expected = np.concatenate([one.reshape(SLICES, positions, features) for one in parts], axis=-1)

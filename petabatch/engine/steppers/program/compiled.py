@@ -52,7 +52,7 @@ class CompiledProgram:
         width = max(map(len, tables.drives), default=0)
         self.drives = np.array(tables.drives, np.int64).reshape(len(tables.drives), width)
         self._sources = np.array(tables.sources, np.int64).reshape(-1, 3)
-        self._nothing = np.zeros(0, tables.real)
+        self._real = np.dtype(tables.real).type
         self._advance = advance if tables.slices > 1 else advance_each
 
     @cached_property
@@ -172,7 +172,7 @@ class CompiledProgram:
 
     def _typed(self, arrays: np.ndarray) -> Arrays:
         """Return a table of arrays as kernels of the run's precision take it."""
-        return Arrays(arrays, self._nothing)
+        return Arrays(arrays, self._real)
 
     def _raise_named(self, error: Exception) -> NoReturn:
         """Raise an error, naming the layer whose row function raised it, or all that share the function."""

@@ -13,9 +13,6 @@ from petabatch.kernels.cpu.program.views import Arrays
 from petabatch.kernels.operations.fields import fields_of
 from petabatch.kernels.operations.updates import UpdateLazily
 
-NUMBERS = np.zeros(0, np.float32)
-"""Of the type of lazily evaluated codes."""
-
 
 class LazyCodes:
     """What lazily evaluated codes of one slice keep, in arrays of the state and its own."""
@@ -39,7 +36,7 @@ class LazyCodes:
             (features,) = (one for one in fields_of(UpdateLazily) if one.name == "features")
             nothing = np.zeros(self._program.rows.shape[1], np.int64)
             nothing[features.column] = 1
-            materialise(nothing, self._program.drives, Arrays(space.arrays[0], NUMBERS), space.shapes)
+            materialise(nothing, self._program.drives, Arrays(space.arrays[0], np.float32), space.shapes)
 
     def start(self) -> None:
         """Prepare a call of the compiled loop."""
@@ -67,7 +64,9 @@ class LazyCodes:
         """Write V, with the weights in the workspace of this thread."""
         arrays = np.where(self._addresses != 0, self._addresses, space.arrays[0])
         for row in self.tables.lazy_rows:
-            materialise(self._program.rows[row], self._program.drives, Arrays(arrays, NUMBERS), space.shapes)
+            materialise(
+                self._program.rows[row], self._program.drives, Arrays(arrays, np.float32), space.shapes
+            )
         self._written = True
 
     def computed(self, steps: int) -> dict[str, float]:

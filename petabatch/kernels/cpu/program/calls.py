@@ -78,7 +78,7 @@ def calls_of(precision: str) -> tuple[Any, Any]:
             carray(pointer(at[SOURCES]), (at[SUMMED], 3), np.int64),
             carray(pointer(at[FACTORS] + size * w * at[SUMMED]), (at[SUMMED],), real),
             carray(pointer(at[DRIVEN]), (at[DRIVING], at[DRIVE_WIDTH]), np.int64),
-            Arrays(table, carray(pointer(at[ROOM]), (0,), real)),
+            Arrays(table, real),
             carray(pointer(at[GEOMETRIES]), (at[SHAPED], SHAPES), np.int64),
             at[STEP], at[FRESH] != 0, at[BEGIN], at[END],
             carray(pointer(at[SUMS] + 8 * w * at[STEPS] * at[MEASURED]), (at[MEASURED],), np.float64),
@@ -90,7 +90,7 @@ def calls_of(precision: str) -> tuple[Any, Any]:
         room = carray(pointer(at[ROOM]), (at[BYTES] // size,), real)
         return CallTogether(
             carray(pointer(at[ROWS] + 8 * at[WIDTH] * at[NUMBER]), (at[WIDTH],), np.int64),
-            Arrays(carray(pointer(at[ARRAYS]), (at[SLICES], at[HELD], 3), np.int64), room),
+            Arrays(carray(pointer(at[ARRAYS]), (at[SLICES], at[HELD], 3), np.int64), real),
             carray(pointer(at[GEOMETRIES]), (at[SHAPED], SHAPES), np.int64),
             at[STEP],
             carray(pointer(at[ROOM_FOR_PLACES]), (at[PLACES],), np.int64),

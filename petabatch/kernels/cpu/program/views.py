@@ -20,7 +20,7 @@ class Arrays(NamedTuple):
 
     table: Any
     real: Any
-    """An array of the type of the numbers of the run, which kernels are compiled for."""
+    """The type of the numbers of the run, which kernels are compiled for."""
 
 
 @intrinsic
@@ -44,20 +44,20 @@ def address(arrays: Any, number: int, step: int) -> int:
 @njit(nogil=True, error_model="numpy")
 def floats(arrays: Any, number: int, step: int) -> Any:
     """Return the numbers of an array of the precision of the run at a step, `[size]`."""
-    return carray(pointer(address(arrays, number, step)), (arrays.table[number, SIZE],), arrays.real.dtype)
+    return carray(pointer(address(arrays, number, step)), (arrays.table[number, SIZE],), arrays.real)
 
 
 @njit(nogil=True, error_model="numpy")
 def floats_of_all_steps(arrays: Any, number: int) -> Any:
     """Return the same of all places, one after the other."""
     size = arrays.table[number, SIZE] * arrays.table[number, DEPTH]
-    return carray(pointer(arrays.table[number, PLACE]), (size,), arrays.real.dtype)
+    return carray(pointer(arrays.table[number, PLACE]), (size,), arrays.real)
 
 
 @njit(nogil=True, error_model="numpy")
 def floats_at(arrays: Any, place: int, size: int) -> Any:
     """Return numbers of the precision of the run at an address."""
-    return carray(pointer(place), (size,), arrays.real.dtype)
+    return carray(pointer(place), (size,), arrays.real)
 
 
 @njit(nogil=True, error_model="numpy")
