@@ -250,7 +250,7 @@ class RunDirectory:
         Raises StorageError.
         """
         with new_file(self.path / name) as file:
-            file.write(sealed_json(table, self.run_id).encode())
+            file.write(sealed_json(table, self.run_id, Path(name).name).encode())
 
     def initial_files(self) -> list[str]:
         """Return the names of the files with which the run started, and which it needs to be resumed."""

@@ -26,7 +26,7 @@ _LINE = re.compile(rb"\npetabatch run ([0-9a-f]{16}) crc32 ([0-9a-f]{8})\n")
 _LENGTH = len(b"\npetabatch run 0123456789abcdef crc32 01234567\n")
 _DIGITS = len(b"01234567\n")
 """Bytes that a seal does not cover."""
-KEY, _RUN, _CRC = "seal", "run_id", "crc32"
+KEY, _RUN, _FILE, _CRC = "seal", "run_id", "file", "crc32"
 _ATTRIBUTES = "attributes"
 """Of the metadata of a Zarr group, which may have no other keys."""
 _BLOCK = 1 << 22
@@ -65,9 +65,9 @@ def seal(descriptor: int, run_id: str) -> None:
         line, size = line[written:], size + written
 
 
-def sealed_json(table: Mapping[str, Any], run_id: str) -> str:
-    """Return a table as JSON, with its seal."""
-    of_run = {_RUN: run_id}
+def sealed_json(table: Mapping[str, Any], run_id: str, name: str) -> str:
+    """Return a table as JSON, with its seal, for a file of this name: no other can take its place."""
+    of_run = {_RUN: run_id, _FILE: name}
     return json.dumps({**table, KEY: {**of_run, _CRC: _json_checksum({**table, KEY: of_run})}}, indent=1)
 
 
@@ -159,11 +159,13 @@ def _verify_json(path: Path) -> str:
         if seal is None:
             raise DamagedError(f"{path}: this file is damaged: it has no seal")
         whole = seal.pop(_CRC) == _json_checksum(stored)
-        run_id = str(seal[_RUN])
+        run_id, name = str(seal[_RUN]), seal.get(_FILE, path.name)
     except _JSON_ERRORS as error:
         raise DamagedError(f"{path}: this file is damaged: {error}") from error
     if not whole:
         raise DamagedError(f"{path}: this file is damaged: its content has changed")
+    if name != path.name:
+        raise DamagedError(f"{path}: this file is damaged: its content is that of {name}")
     return run_id
 
 

@@ -193,7 +193,9 @@ def test_commands_that_read_a_run_execute_no_plug_in(
     monkeypatch.setattr(sys, "argv", ["petabatch", *arguments])
     np.save("images.npy", np.random.default_rng(3).random((2, 12, 12, 3)).astype(np.float32))
     changed = {**unsealed(theirs / "params.json"), "plugins": [str(theirs.parent / "evil.py")]}
-    (theirs / "params.json").write_text(sealed_json(changed, RunDirectory.open(finished).run_id))
+    (theirs / "params.json").write_text(
+        sealed_json(changed, RunDirectory.open(finished).run_id, "params.json")
+    )
     with h5py.File(theirs / "run.h5", "r+") as file:
         file.attrs["params"] = json.dumps(changed)
     reseal(theirs / "run.h5")

@@ -81,7 +81,7 @@ def test_numpy_reads_a_sealed_array_as_any_other(tmp_path: Path) -> None:
 def test_a_sealed_file_of_another_run_is_damaged(tmp_path: Path, run_id: str, passes: bool) -> None:
     sealed(tmp_path)
     seal.verify(tmp_path, "x.h5")  # nothing tells which run this is
-    (tmp_path / "params.json").write_text(seal.sealed_json({}, run_id))
+    (tmp_path / "params.json").write_text(seal.sealed_json({}, run_id, "params.json"))
     for contents in (True, False):
         if passes:
             seal.verify(tmp_path, "x.h5", contents)
@@ -96,14 +96,14 @@ def test_params_are_read_once_to_know_of_which_run_files_are(
     """They may list a hundred thousand points."""
     sealed(tmp_path)
     path, read = tmp_path / "params.json", list[Path]()
-    path.write_text(seal.sealed_json({}, RUN))
+    path.write_text(seal.sealed_json({}, RUN, path.name))
     verify_json = seal._verify_json
     monkeypatch.setattr(seal, "_verify_json", lambda one: (read.append(one), verify_json(one))[1])
     for _ in range(3):
         seal.verify(tmp_path, "x.h5")
     assert read == [path]
     path.unlink()
-    path.write_text(seal.sealed_json({"a": 1}, OTHER))
+    path.write_text(seal.sealed_json({"a": 1}, OTHER, path.name))
     with pytest.raises(DamagedError, match="it belongs to another run"):
         seal.verify(tmp_path, "x.h5")
 
@@ -111,7 +111,7 @@ def test_params_are_read_once_to_know_of_which_run_files_are(
 def test_json_is_sealed_by_a_key(tmp_path: Path) -> None:
     table = {"batch": 3, "rates": [0.1, 1e-300], "name": "\u00e9"}
     path = tmp_path / "run.json"
-    path.write_text(seal.sealed_json(table, RUN))
+    path.write_text(seal.sealed_json(table, RUN, path.name))
     seal.verify(tmp_path, "run.json")
     assert seal.read_json(path) == table
     text = path.read_text()
@@ -143,3 +143,12 @@ def test_a_kill_before_the_first_index_has_its_name_damages_nothing_that_cannot_
         number += 1
     assert states["run.h5"] == "whole"
     assert number > 4
+
+
+def test_files_of_a_run_cannot_take_the_place_of_others(tmp_path: Path) -> None:
+    for name in ("inputs.json", "run.json"):
+        (tmp_path / name).write_text(seal.sealed_json({"of": name}, RUN, name))
+        seal.verify(tmp_path, name)
+    (tmp_path / "inputs.json").replace(tmp_path / "run.json")
+    with pytest.raises(DamagedError, match=r"its content is that of inputs\.json"):
+        seal.verify(tmp_path, "run.json")

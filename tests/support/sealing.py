@@ -13,7 +13,7 @@ def reseal(path: Path, root: Path | None = None) -> None:
     run_id = recorded_run_id(root or path.parent)
     assert run_id is not None
     if path.suffix == ".json":
-        path.write_text(sealed_json(read_json(path), run_id))
+        path.write_text(sealed_json(read_json(path), run_id, path.name))
         return
     with path.open("r+b") as file:
         seal(file.fileno(), run_id)
