@@ -142,7 +142,7 @@ def coding(
     wide = items.astype(float), dictionary.astype(float)
 
     def ours() -> np.ndarray:
-        codes = petabatch.encode(images, patches, penalty, stride=8, signed=True, threads=1)
+        codes = petabatch.encode(images, patches, penalty, stride=8, signed=True, threads=1, quiet=True)
         return np.asarray(codes).reshape(COUNT, -1)
 
     def theirs() -> np.ndarray:
@@ -189,7 +189,9 @@ def by_threads(made: dict[str, np.ndarray], rounds: int) -> list[list[str]]:
     for _ in range(rounds + 1):  # the first warms up
         for threads, times in found.items():
             wall, processor = time.perf_counter(), time.process_time()
-            petabatch.encode(images, patches, PENALTIES[256][1], stride=8, signed=True, threads=threads)
+            petabatch.encode(
+                images, patches, PENALTIES[256][1], stride=8, signed=True, threads=threads, quiet=True
+            )
             times.append((time.perf_counter() - wall, time.process_time() - processor))
     return [
         [str(threads), *(f"{min(one):.3f}" for one in zip(*times[1:], strict=True))]

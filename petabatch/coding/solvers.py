@@ -70,7 +70,7 @@ class Solvers:
     def together(self, shape: Shape) -> int:
         """Return how many images are coded together at most."""
         most = max(1, _BYTES // (4 * math.prod(self.units(shape))))
-        return most if self.device == "gpu" else min(most, _SLICES)
+        return most if self.device == "gpu" or self._one_position(shape) else min(most, _SLICES)
 
     def _one_position(self, shape: Shape) -> bool:
         """Return whether a patch is a whole image, so that a code is that of a vector."""

@@ -22,7 +22,7 @@ class WarmUp:
         self._busy = 0
         self._spent: tuple[float, float | None] = 0.0, None
         """Seconds so far, and since when further ones are spent; read without the lock, by each call."""
-        self._noticed = False
+        self._noticed = self._reported = False
 
     @property
     def seconds(self) -> float:
@@ -63,6 +63,7 @@ class WarmUp:
             log.info("compiling kernels, for up to a minute, once for each installation and kind of network")
 
     def report(self) -> None:
-        """Log how long it took, if there was a notice."""
-        if self._noticed:
+        """Log, once, how long it took, if there was a notice."""
+        if self._noticed and not self._reported:
+            self._reported = True
             log.info("compiled kernels in %.0f s", self.seconds)

@@ -231,6 +231,7 @@ def test_only_compilation_that_takes_long_is_noticed(
                 with event.trigger_event("numba:compile"):
                     now += 1.25
         compiling.report()
+        compiling.report()
     assert caplog.messages == [
         "compiling kernels, for up to a minute, once for each installation and kind of network",
         "compiled kernels in 4 s",
