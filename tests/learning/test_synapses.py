@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from types import MappingProxyType
 from typing import Any
 
@@ -11,15 +12,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from petabatch import in_memory
+from petabatch import Simulator, in_memory
 from petabatch.connections import Identity, Sparse
 from petabatch.equations.synapses import SynapseTexts, read_model
-from petabatch.errors import ParamsError, TableError
+from petabatch.errors import ArgumentError, ParamsError, TableError
 from petabatch.layers import Constant, Linear, Neurons, Rectified, SpikeTimes
-from petabatch.learning import SynapticEquations
+from petabatch.learning import Stdp, SynapticEquations
 from petabatch.network.build import build
 from petabatch.network.plan import schedule
 from petabatch.spec.network import ConnectionOutput, LayerOutput, Network, Output, Run
+from petabatch.spec.over_time import OverTime
 from petabatch.weights import Uniform
 from support.synapse_model import Found, Slice, Synapse, simulate
 
@@ -342,3 +344,33 @@ def test_what_cannot_learn_at_spikes_is_refused_with_the_reason() -> None:
     assert "which unit of this layer" in problem(net, connections=joined, layers=layers)
     output = net.output.model_copy(update={"connections": {"c": ConnectionOutput(variables=("z",))}})
     assert "expected: weights, x, y, usage" in problem(net, output=output)
+
+
+def test_time_constants_of_traces_differ_among_slices_but_do_not_change_in_a_run() -> None:
+    # Traces decay at events, for all the time since their last change: at once, with one time constant.
+    net, key = network(PAIR), "connections.c.learn.traces.x"
+    build(net.model_copy(update={"slices": {key: tuple(5.0 + n for n in range(net.run.batch))}}))
+    course = OverTime(at=(1, 50), values=(20.0, 5.0), by="step")
+    with pytest.raises(ParamsError, match="one time constant from spike to spike"):
+        build(net.model_copy(update={"over_time": {key: course}}))
+    for value in (5.0, [5.0 + n for n in range(net.run.batch)]):
+        with Simulator(net) as sim, pytest.raises(ArgumentError, match="one time constant"):
+            sim["c"]["learn.traces.x"] = value
+
+
+def test_bounds_of_weights_of_all_slices_are_those_of_all_slices() -> None:
+    rule, key = Stdp(a_plus=0.1, a_minus=0.1, largest=1.0), "connections.c.learn.largest"
+    for mode, wrong in (("non_shared", False), ("extra_non_shared", True)):
+        net = network(PAIR)
+        one = net.connections["c"].model_copy(update={"learn": rule, "mode": mode})
+        values = {key: tuple(1.0 + n for n in range(net.run.batch))}
+        net = net.model_copy(update={"connections": {"c": one}, "slices": values, "output": Output()})
+        with pytest.raises(ParamsError, match="belong to all slices") if wrong else nullcontext():
+            build(net)
+
+
+def test_a_wrong_number_of_a_rule_is_answered_with_those_of_the_rule() -> None:
+    net, key = network(PAIR), "connections.c.learn.parameters.a_plus"
+    values = {key: tuple(1.0 + n for n in range(net.run.batch))}
+    with pytest.raises(ParamsError, match=r"expected: a number of the dynamics: .*learn\.traces\.x"):
+        build(net.model_copy(update={"slices": values}))
