@@ -300,12 +300,17 @@ def refused(rule: Mapping[str, Any]) -> str:
         ({"on_pre": "x += 1;\n w -= a * y", "traces": {"x": 1.0}},
          ["on_pre: line 2, column 7: this name is not defined", "a"]),
         ({"on_post": "w += 1 1"}, ["on_post: line 1, column 6", "this is not an expression"]),
-        ({"on_post": "delivered = w"}, ["on_post: line 1, column 1", "there is no variable of this name"]),
+        ({"on_post": "delivered = w"},
+         ["on_post: line 1, column 1", "there is no variable of this name",
+          "an event of a post unit delivers nothing"]),
+        ({"on_pre": "ge_post += w"}, ["ge_post", "what is added to `target` is `delivered`"]),
+        ({"on_post": "w += v_post"}, ["v_post", "layers in `factors`"]),
         ({"on_post": "w += delivered"},
          ["on_post: line 1, column 6", "an event of a post unit delivers nothing"]),
         ({"on_pre": "W += 1"}, ["there is no variable of this name", "did you mean w?"]),
         ({"on_pre": "w += 1", "traces": {"x": 2.0}}, ["traces", "this trace never changes"]),
         ({"on_pre": "w += 1", "variables": ("w",)}, ["variables", "this name has a meaning of its own"]),
+        ({"on_pre": "usage += 1", "variables": ("usage",)}, ["this name has a meaning of its own"]),
         ({"on_pre": "w += x", "variables": ("x",), "parameters": {"x": 1.0}}, ["this name is given twice"]),
         ({}, ["nothing changes"]),
         ({"on_pre": "w += 1", "start": {"x": 2.0}}, ["start", "there is no variable of this name"]),
@@ -374,3 +379,8 @@ def test_a_wrong_number_of_a_rule_is_answered_with_those_of_the_rule() -> None:
     values = {key: tuple(1.0 + n for n in range(net.run.batch))}
     with pytest.raises(ParamsError, match=r"expected: a number of the dynamics: .*learn\.traces\.x"):
         build(net.model_copy(update={"slices": values}))
+
+
+def test_the_name_of_a_type_in_place_of_a_rule_is_answered_with_its_table() -> None:
+    with pytest.raises(TableError, match=r'write \{ type = "stdp" \}'):
+        Sparse(pre="p", post="q", target="v", probability=1.0, learn="stdp")  # type: ignore[arg-type]
