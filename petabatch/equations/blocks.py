@@ -124,10 +124,11 @@ def read_statements(
     variables: Collection[str],
     given: Collection[str],
     elsewhere: Mapping[str, str] = NOTHING,
+    unknown: str = "",
 ) -> tuple[Statement, ...]:
     """Return the statements of a reset, lines or parts between semicolons, in the order of the text.
 
-    `elsewhere` is that of `parse`. Raises EquationError.
+    `elsewhere` and `unknown` are those of `parse`. Raises EquationError.
     """
     found = []
     for line in _lines(text, "\n;"):
@@ -136,11 +137,12 @@ def read_statements(
             raise EquationError("this is not an assignment", line.place, line.text.strip(), "such as v = -60")
         name, operator = match[1], match[2]
         if name not in variables:
-            hint = did_you_mean(name, variables)
+            hint = did_you_mean(name, variables) or elsewhere.get(name, unknown)
             expected = ", ".join(variables)
             raise EquationError("there is no variable of this name", line.place, name, expected, hint)
         place = line.place.moved(match[0])
-        value = parse(line.text[match.end() :], (*variables, *given), place, elsewhere=elsewhere)
+        right, known = line.text[match.end() :], (*variables, *given)
+        value = parse(right, known, place, elsewhere=elsewhere, unknown=unknown)
         found.append(Statement(name, Apply(operator, (Name(name), value)) if operator else value))
     if not found:
         raise EquationError("there is no statement", None, expected="such as v = -60")

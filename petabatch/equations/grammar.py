@@ -45,6 +45,7 @@ _LIKELY: dict[type[ast.AST], str] = {
 }
 NOTHING: Mapping[str, str] = MappingProxyType({})
 _EXPECTED = f"numbers, names, + - * / ** %, comparisons, and, or, not, if else, {', '.join(CALLED)}"
+_UNKNOWN = "numbers are given in `parameters`, inputs in `currents`"
 
 
 @dataclass(frozen=True)
@@ -94,10 +95,12 @@ def parse(
     place: Place = Place(),
     condition: bool = False,
     elsewhere: Mapping[str, str] = NOTHING,
+    unknown: str = "",
 ) -> Expression:
     """Return the expression of a text whose first character is at `place`.
 
-    `known` are the names that it may use; `elsewhere` says of names that other texts may use what they are.
+    `known` are the names that it may use; `elsewhere` says of names that other texts may use what they are,
+    and `unknown` where other names are given.
     Raises EquationError if it is not an expression, or a number where a condition is wanted, or the other way
     around.
     """
@@ -118,7 +121,7 @@ def parse(
             "this cannot be read", place, text.strip(), "a shorter expression, less deeply nested"
         ) from None
     _check_size(tree, place)
-    reader = _Reader(known, place, f"({text}\n)", elsewhere)
+    reader = _Reader(known, place, f"({text}\n)", elsewhere, unknown or _UNKNOWN)
     try:
         found = reader.expression(tree)
     except EquationError as error:
@@ -197,8 +200,11 @@ def _too_large(place: Place, found: str) -> EquationError:
 
 
 class _Reader:
-    def __init__(self, known: Collection[str], place: Place, text: str, elsewhere: Mapping[str, str]) -> None:
-        self.known, self.place, self.text, self.elsewhere = known, place, text, elsewhere
+    def __init__(
+        self, known: Collection[str], place: Place, text: str, elsewhere: Mapping[str, str], unknown: str
+    ) -> None:
+        self.known, self.place, self.text = known, place, text
+        self.elsewhere, self.unknown = elsewhere, unknown
         self.undefined: list[EquationError] = []
         self._constants: dict[int, float] = {}
         """The values of expressions without names, by their identity."""
@@ -284,7 +290,7 @@ class _Reader:
             self.undefined.append(self._error("this name cannot be used here", node, expected, what))
             return Name(node.id)
         named = [one for one in self.known if one not in ("t", "dt")]  # not suggested for tau
-        hint = did_you_mean(node.id, named) or "numbers are given in `parameters`, inputs in `currents`"
+        hint = did_you_mean(node.id, named) or self.unknown
         self.undefined.append(self._error("this name is not defined", node, expected, hint))
         return Name(node.id)
 

@@ -27,9 +27,16 @@ LOW, HIGH = "low__", "high__"
 """The bounds of the weight, among the numbers."""
 RESERVED = {
     WEIGHT, DELIVERED, CHANGE, "weights", "starts", "targets", "delays", "pending", "sources", "incoming",
-    "post_starts", "by_delay", "changed", "changed_pre", "changed_post",
+    "post_starts", "by_delay", "changed", "changed_pre", "changed_post", "usage",
 }  # fmt: skip
-"""Names of the arrays of a connection, which no variable can have."""
+"""Names of the arrays of a connection, and of what patches record, which no variable can have."""
+
+_GIVEN = "numbers are given in `parameters`, layers in `factors`, variables in `traces` or `variables`"
+_UNKNOWN: Mapping[Side, str] = {
+    "pre": f"{_GIVEN}; what is added to `target` is `{DELIVERED}`",
+    "post": _GIVEN,
+}
+"""Where the names of statements are given."""
 
 
 def since(place: Place) -> str:
@@ -159,7 +166,8 @@ def _statements(texts: SynapseTexts, side: Side, wrong: WrongTexts) -> tuple[Sta
     changing = (WEIGHT, *texts.traces, *texts.variables, *((DELIVERED,) if side == "pre" else ()))
     known = (*texts.parameters, *texts.factors, "t", "dt")
     elsewhere = {} if side == "pre" else {DELIVERED: "an event of a post unit delivers nothing"}
-    return wrong.attempt(f"on_{side}", lambda: read_statements(text, changing, known, elsewhere)) or ()
+    key, unknown = f"on_{side}", _UNKNOWN[side]
+    return wrong.attempt(key, lambda: read_statements(text, changing, known, elsewhere, unknown)) or ()
 
 
 def _check(name: str) -> None:

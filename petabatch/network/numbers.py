@@ -15,6 +15,7 @@ from petabatch.spec.frozen import FrozenDict
 from petabatch.spec.model import Model
 from petabatch.spec.network import Network
 from petabatch.spec.parts import Connection, Layer, Source
+from petabatch.spec.plasticity import Plasticity
 from petabatch.spec.problems import problems as problems_of
 from petabatch.weight_mode import over_slices
 
@@ -131,12 +132,9 @@ def problem_of_values(
             table, keys, key, values, count
         )
     if not _is_number(table, keys) or keys[0] == "start":  # starts are drawn for each slice, if at all
-        numbers = [key for key in type(table).model_fields if _is_number(table, [key])]
-        numbers += [
-            f"parameters.{key}"
-            for key, one in (_inner(table, "parameters") or {}).items()
-            if type(one) is float
-        ]
+        numbers, learn = _numbers(table), _inner(table, keys[0])
+        if keys[0] == "learn" and isinstance(learn, Model):
+            numbers = [f"learn.{key}" for key in _numbers(learn)]
         own = f"parameters.{'.'.join(keys)}"
         return Problem(
             key,
@@ -147,10 +145,8 @@ def problem_of_values(
         )
     if kind == "connections" and keys[0] in ("init", "normalize", "learn", "decorrelate", "revive"):
         owner = table.patch_owner
-        if owner is None and keys[0] == "learn":  # single synapses, which have their weights in each slice
-            return (
-                None if keys[1:2] != ["start"] else Problem(key, f"this cannot {vary}: {_ONE_RULE['learn']}")
-            )
+        if owner is None and keys[0] == "learn":
+            return _synaptic_problem(network, key, path, over_time)
         learns = owner is not None and (over_time or not over_slices(owner.mode))
         started = [] if owner is None or owner.learn is None else owner.learn.starts.values()
         of_rule = keys[0] == "learn" and keys[1:2] in ([one] for one, _ in started)
@@ -203,6 +199,53 @@ def _numbers_of(source: Source) -> Iterator[str]:
     tables: dict[str, Model] = {"source": source, **{f"source.transforms.{n}": step for n, step in steps}}
     for place, table in tables.items():
         yield from (f"{place}.{key}" for key in type(table).model_fields if _is_number(table, [key]))
+
+
+def _numbers(table: Model) -> list[str]:
+    """Return the keys of the numbers of a table, and of those that are given by name."""
+    named = [key for key in ("parameters", "traces") if _inner(table, key)]
+    return [
+        *(key for key in type(table).model_fields if key not in named and _is_number(table, [key])),
+        *(f"{key}.{name}" for key in named for name, one in _inner(table, key).items() if type(one) is float),
+    ]
+
+
+def trace_problem(network: Network, key: str, path: str) -> Problem | None:
+    """Return why a number cannot change in a run if it is a time constant of traces of synapses."""
+    now, other = _plasticities(network, path)
+    if now is None or other is None or now.traces == other.traces:
+        return None
+    # Traces are brought up to date at events: by one factor for all the time since their last change.
+    text = "this cannot change over time: traces decay with one time constant from spike to spike"
+    return Problem(key, text, path, "a number of `parameters`, or values per slice")
+
+
+def _synaptic_problem(network: Network, key: str, path: str, over_time: bool) -> Problem | None:
+    """Return why a number of a rule of single synapses cannot vary."""
+    _, name, _, *keys = path.split(".")
+    vary = "change over time" if over_time else "differ among slices"
+    if keys[:1] == ["start"]:
+        return Problem(key, f"this cannot {vary}: {_ONE_RULE['learn']}")
+    if over_time:
+        return trace_problem(network, key, path)
+    now, other = _plasticities(network, path)
+    shared = (owner := network.connections[name].owner) is not None and over_slices(owner.mode)
+    if shared and now is not None and other is not None and now.bounds != other.bounds:
+        text = f"this cannot {vary}: the weights that it bounds belong to all slices"
+        return Problem(key, text, path, 'a connection of mode "non_shared"')
+    return None
+
+
+def _plasticities(network: Network, path: str) -> tuple[Plasticity | None, Plasticity | None]:
+    """Return the rule of the synapses that a number is of, and that with another value of the number."""
+    kind, name, *keys = path.split(".")
+    value = value_of(network, path)
+    if kind != "connections" or keys[:1] != ["learn"] or value is None:
+        return None, None
+    changed = with_value(network, path, value + 1.0)
+    owners = [one.connections[name].owner for one in (network, changed)]
+    now, other = (None if owner is None else owner.plasticity for owner in owners)
+    return now, other
 
 
 def _run_problem(

@@ -94,8 +94,11 @@ def _weighted(run: Results, name: str) -> bool:
 
 
 def _link(run: Results, name: str) -> tuple[Link, dict[str, Any]]:
-    """Return how the connection joins its layers, and its params."""
+    """Return how the connection joins its layers, and its params; raises InputError if it has no patches."""
     table, layers = run.params["connections"][name], run.params["layers"]
+    if not _weighted(run, name):
+        found = f"{name}, of type {table['type']}"
+        raise InputError(f"{run.path}: this connection has no patches\n    found:    {found}")
     pre, post = (tuple(layers[table[end]]["shape"]) for end in ("pre", "post"))
     return make_link(pre, post, tuple(table["patch"]), over_positions(table["mode"])), table
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from petabatch.errors import ArgumentError, Problem
-from petabatch.network.numbers import problem_of_values, value_of, with_value
+from petabatch.network.numbers import problem_of_values, trace_problem, value_of, with_value
 from petabatch.spec.model import Model
 from petabatch.spec.network import Network
 
@@ -55,6 +55,7 @@ def changed(network: Network, path: str, value: Any) -> Network:
     each = values.ndim == 1
     count = network.run.batch if each else None
     problem = problem_of_values(network, path, path, values.reshape(-1).tolist(), count, over_time=not each)
+    problem = problem or trace_problem(network, path, path)
     if problem is None and path.startswith("run."):
         problem = Problem(path, "this cannot be changed in a run", expected="a number of the dynamics")
     if problem is not None:

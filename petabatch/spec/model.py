@@ -164,7 +164,7 @@ class Part(Model):
     def hint(cls, value: Any) -> str:
         """Return how what is given in place of a table becomes one, where that is likely meant."""
         known = isinstance(value, str) and value in cls.choices()
-        return f'{cls.kind}s are tables: {{ type = "{value}" }}' if known else ""
+        return f'write {{ type = "{value}" }}' if known else ""
 
     def doubts(self, dt: float, batch: int, steps: int) -> Iterable[str]:
         """Return notes on what is allowed and hardly meant, for so many slices and steps of length `dt`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from types import MappingProxyType
 from typing import Any
 
@@ -11,15 +12,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from petabatch import in_memory
+from petabatch import Simulator, in_memory
 from petabatch.connections import Identity, Sparse
 from petabatch.equations.synapses import SynapseTexts, read_model
-from petabatch.errors import ParamsError, TableError
+from petabatch.errors import ArgumentError, ParamsError, TableError
 from petabatch.layers import Constant, Linear, Neurons, Rectified, SpikeTimes
-from petabatch.learning import SynapticEquations
+from petabatch.learning import Stdp, SynapticEquations
 from petabatch.network.build import build
 from petabatch.network.plan import schedule
 from petabatch.spec.network import ConnectionOutput, LayerOutput, Network, Output, Run
+from petabatch.spec.over_time import OverTime
 from petabatch.weights import Uniform
 from support.synapse_model import Found, Slice, Synapse, simulate
 
@@ -299,12 +301,17 @@ def refused(rule: Mapping[str, Any]) -> str:
         ({"on_pre": "x += 1;\n w -= a * y", "traces": {"x": 1.0}},
          ["on_pre: line 2, column 7: this name is not defined", "a"]),
         ({"on_post": "w += 1 1"}, ["on_post: line 1, column 6", "this is not an expression"]),
-        ({"on_post": "delivered = w"}, ["on_post: line 1, column 1", "there is no variable of this name"]),
+        ({"on_post": "delivered = w"},
+         ["on_post: line 1, column 1", "there is no variable of this name",
+          "an event of a post unit delivers nothing"]),
+        ({"on_pre": "ge_post += w"}, ["ge_post", "what is added to `target` is `delivered`"]),
+        ({"on_post": "w += v_post"}, ["v_post", "layers in `factors`"]),
         ({"on_post": "w += delivered"},
          ["on_post: line 1, column 6", "an event of a post unit delivers nothing"]),
         ({"on_pre": "W += 1"}, ["there is no variable of this name", "did you mean w?"]),
         ({"on_pre": "w += 1", "traces": {"x": 2.0}}, ["traces", "this trace never changes"]),
         ({"on_pre": "w += 1", "variables": ("w",)}, ["variables", "this name has a meaning of its own"]),
+        ({"on_pre": "usage += 1", "variables": ("usage",)}, ["this name has a meaning of its own"]),
         ({"on_pre": "w += x", "variables": ("x",), "parameters": {"x": 1.0}}, ["this name is given twice"]),
         ({}, ["nothing changes"]),
         ({"on_pre": "w += 1", "start": {"x": 2.0}}, ["start", "there is no variable of this name"]),
@@ -343,3 +350,38 @@ def test_what_cannot_learn_at_spikes_is_refused_with_the_reason() -> None:
     assert "which unit of this layer" in problem(net, connections=joined, layers=layers)
     output = net.output.model_copy(update={"connections": {"c": ConnectionOutput(variables=("z",))}})
     assert "expected: weights, x, y, usage" in problem(net, output=output)
+
+
+def test_time_constants_of_traces_differ_among_slices_but_do_not_change_in_a_run() -> None:
+    # Traces decay at events, for all the time since their last change: at once, with one time constant.
+    net, key = network(PAIR), "connections.c.learn.traces.x"
+    build(net.model_copy(update={"slices": {key: tuple(5.0 + n for n in range(net.run.batch))}}))
+    course = OverTime(at=(1, 50), values=(20.0, 5.0), by="step")
+    with pytest.raises(ParamsError, match="one time constant from spike to spike"):
+        build(net.model_copy(update={"over_time": {key: course}}))
+    for value in (5.0, [5.0 + n for n in range(net.run.batch)]):
+        with Simulator(net) as sim, pytest.raises(ArgumentError, match="one time constant"):
+            sim["c"]["learn.traces.x"] = value
+
+
+def test_bounds_of_weights_of_all_slices_are_those_of_all_slices() -> None:
+    rule, key = Stdp(a_plus=0.1, a_minus=0.1, largest=1.0), "connections.c.learn.largest"
+    for mode, wrong in (("non_shared", False), ("extra_non_shared", True)):
+        net = network(PAIR)
+        one = net.connections["c"].model_copy(update={"learn": rule, "mode": mode})
+        values = {key: tuple(1.0 + n for n in range(net.run.batch))}
+        net = net.model_copy(update={"connections": {"c": one}, "slices": values, "output": Output()})
+        with pytest.raises(ParamsError, match="belong to all slices") if wrong else nullcontext():
+            build(net)
+
+
+def test_a_wrong_number_of_a_rule_is_answered_with_those_of_the_rule() -> None:
+    net, key = network(PAIR), "connections.c.learn.parameters.a_plus"
+    values = {key: tuple(1.0 + n for n in range(net.run.batch))}
+    with pytest.raises(ParamsError, match=r"expected: a number of the dynamics: .*learn\.traces\.x"):
+        build(net.model_copy(update={"slices": values}))
+
+
+def test_the_name_of_a_type_in_place_of_a_rule_is_answered_with_its_table() -> None:
+    with pytest.raises(TableError, match=r'write \{ type = "stdp" \}'):
+        Sparse(pre="p", post="q", target="v", probability=1.0, learn="stdp")  # type: ignore[arg-type]

@@ -22,9 +22,9 @@ from PIL import Image
 
 import petabatch
 from petabatch import plotting
-from petabatch.connections import Identity
+from petabatch.connections import Identity, Sparse
 from petabatch.errors import InputError, StoppedEarly
-from petabatch.layers import LCA, Constant
+from petabatch.layers import LCA, Constant, Linear
 from petabatch.pixels import atlas, png
 from petabatch.plotting.table import times_as_csv
 from petabatch.report.information import describe
@@ -520,3 +520,18 @@ def test_a_report_leaves_out_figures_of_layers_that_are_silent() -> None:
     for kind in ("raster", "correlation"):
         with pytest.raises(InputError, match=r"is silent in slice 0|fewer than two units .* change"):
             getattr(petabatch.plotting, kind)(silent)
+
+
+def test_weights_of_synapses_are_no_dictionary(tmp_path: Path) -> None:
+    network = petabatch.Network(
+        run={"steps": 4},
+        layers={"p": Constant(shape=(1, 1, 3)), "q": Linear(shape=(1, 1, 2))},
+        connections={"c": Sparse(pre="p", post="q", matrix=([0, 1], [1, 0], [0.5, 0.25]))},
+        output={"connections": {"c": {"every": 2}}},
+    )
+    petabatch.run(network, tmp_path / "run", quiet=True)
+    report(tmp_path / "run", tmp_path / "report.html")
+    with petabatch.open(tmp_path / "run") as run:
+        assert content.dictionaries(run) == []
+        with pytest.raises(InputError, match="has no patches"):
+            plotting.dictionary(run, connection="c")
