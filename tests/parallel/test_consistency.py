@@ -43,7 +43,7 @@ def test_another_version_of_a_library_on_one_rank_is_refused(small: Path) -> Non
     assert not (small.parent / "out").exists()
 
 
-@pytest.mark.parametrize("key", ['precision = "float64"', 'kernel = "array"'])
+@pytest.mark.parametrize("key", ['kernel = "array"\nprecision = "float64"', 'kernel = "array"'])
 def test_other_blas_kernels_on_one_rank_are_refused(small: Path, key: str) -> None:
     small.write_text(small.read_text().replace("[run]", f"[run]\n{key}"))
     refused = two(small, ["-env", "OPENBLAS_CORETYPE", "Nehalem"], small)

@@ -151,7 +151,8 @@ def test_a_kernel_that_is_too_large_for_this_gpu_is_an_error_only_if_it_is_pinne
     ("code", "run", "expected"),
     [
         ("lca", {}, "compiled program: error, V1, recon, because all layers have compiled steps"),
-        ("lca", {"precision": "float64"}, "layer by layer"),
+        ("lca", {"precision": "float64"}, "compiled program: error, V1, recon, because all layers"),
+        ("lca", {"precision": "float64", "kernel": "array"}, "layer by layer"),
         (
             "ista",
             {"device": "gpu"},
