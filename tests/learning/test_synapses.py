@@ -385,3 +385,12 @@ def test_a_wrong_number_of_a_rule_is_answered_with_those_of_the_rule() -> None:
 def test_the_name_of_a_type_in_place_of_a_rule_is_answered_with_its_table() -> None:
     with pytest.raises(TableError, match=r'write \{ type = "stdp" \}'):
         Sparse(pre="p", post="q", target="v", probability=1.0, learn="stdp")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+def test_traces_of_units_that_are_silent_for_most_of_a_very_long_run_stay_at_rest(precision: str) -> None:
+    with Simulator(network(PAIR, run={"precision": precision})) as sim:
+        sim.step(10)
+        sim["c"]["x"], sim["c"]["changed_pre"] = 0.0, -(2**31) + 5  # more than 2^31 steps ago
+        sim.step(20)
+        assert np.isfinite(sim["c"]["weights"]).all()

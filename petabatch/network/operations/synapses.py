@@ -164,14 +164,16 @@ class SynapticEvents(OfSource):
         """Call an event, and write what changes; return what is delivered."""
         names, sources = self.model.arrays(event), self.sources(event)
         step = lane.view.step
-        now = np.int64(step).astype(np.int32)  # modulo 2^32, so that no run is too long
+        # Modulo 2^32 and not negative, so that no run is too long: traces at rest do not grow to 0 * inf.
+        now = np.int64(step).astype(np.int32)
         values: dict[str, Any] = {**self.rule.numbers(self.dt), "t": np.float64(Clock(dt=self.dt).t(step))}
         for name, source in zip(names, sources, strict=True):
             array, kind = lane.flat(source.key), source.buffer
             if kind in places:
                 values[name] = array[places[kind]]
             else:
-                values[name] = (now - array[places[kind - SINCE_SYNAPSE]]).astype(lane.real)
+                passed = (now - array[places[kind - SINCE_SYNAPSE]]).astype(np.uint32)
+                values[name] = passed.astype(lane.real)
         with np.errstate(all="ignore"):
             changed, delivered = event.apply(values, lane.real)
         for name, source in zip(names, sources, strict=True):

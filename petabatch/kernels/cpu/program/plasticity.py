@@ -27,10 +27,10 @@ from petabatch.kernels.operations.plasticity import (
 def _gather(arrays: Any, number: int, kind: int, step: int, places: Any, out: Any) -> None:
     """Write the values of an array at some synapses or units, or the steps since they have changed."""
     if kind >= SINCE_SYNAPSE:
-        # Modulo 2^32, so that no run is too long.
+        # Modulo 2^32 and not negative, so that no run is too long: traces at rest do not grow to 0 * inf.
         now, changed, at = np.int32(step), ints(arrays, number), places[kind - SINCE_SYNAPSE]
         for i in range(out.size):
-            out[i] = out.dtype.type(np.int32(now - changed[np.uint32(at[i])]))
+            out[i] = out.dtype.type(np.uint32(now - changed[np.uint32(at[i])]))
     elif kind == ONE:
         out[:] = floats(arrays, number, step)[0]
     else:
