@@ -218,9 +218,9 @@ def with_article(noun: str) -> str:
 
 
 def meant(name: str, choices: Iterable[str]) -> str | None:
-    """Return the choice that a name stands for, by what other programs call it, or the most similar one.
+    """Return the choice that is a synonym of a name, else the most similar one.
 
-    None where there is neither, or the term has no counterpart.
+    None if there is neither, or if the term has no counterpart here.
     """
     known, term = list(choices), name.lower()
     if any(choice in known for choice in EXPLAINED.get(term, ())):

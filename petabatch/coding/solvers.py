@@ -27,7 +27,7 @@ from petabatch.weights import Unchanged, WeightArray
 
 Shape = tuple[int, int, int]
 Solver = Callable[[np.ndarray, np.ndarray | None], Codes]
-"""Returns the codes of images `[n, ny, nx, channels]`, begun with codes if any are given.
+"""Returns the codes of images `[n, ny, nx, channels]`, optionally from a warm start.
 
 Raises NonFiniteError or ArgumentError for numbers beyond float32.
 """
@@ -115,7 +115,7 @@ class _VectorSolver:
         return Codes(_unscaled(codes, self._exponent), found.gap, found.steps, found.active)
 
     def fits(self, shape: Shape, count: int) -> bool:
-        """Say whether it is one of images like these."""
+        """Return whether it can code images of this shape."""
         return shape == self._shape
 
     def close(self) -> None:
@@ -154,7 +154,7 @@ class _ImageSolver:
         return Codes(_unscaled(code, self._exponent), gap, steps.astype(np.int64), active)
 
     def fits(self, shape: Shape, count: int) -> bool:
-        """Say whether it has slices for so many images like these."""
+        """Return whether it can code `count` images of this shape."""
         return shape == self._shape and count <= self._sim.network.batch
 
     def close(self) -> None:

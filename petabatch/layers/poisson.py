@@ -174,7 +174,7 @@ class Poisson(Layer):
         return CompiledRule("poisson", {"rate": 0.0}, row=row)
 
     def _largest(self, dt: float, steps: int) -> float:
-        """Return the largest rate at some times of so many steps, 0 if units have rates of their own."""
+        """Return the largest rate at sampled times of the run, 0 if each unit has its own rate."""
         rate = self._expression()
         if rate is None:
             assert isinstance(self.rate, float)

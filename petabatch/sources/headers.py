@@ -104,7 +104,7 @@ def orientation(picture: Any) -> int:
 
 
 def is_array(path: str) -> bool:
-    """Return whether an image file is an array of numbers, of which parts can be read."""
+    """Return whether an image file is an array that can be read in parts."""
     return path.lower().endswith((".npy", *_VAN_HATEREN))
 
 

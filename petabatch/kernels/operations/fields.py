@@ -6,7 +6,7 @@ other types are for Python alone.
 
     int, bool, tuple[int, int], ...      a column each
     float, tuple[float, float, float]    a number each, float64, which may differ between slices
-    Cell, Growth                         named tuples, of which each number is one of the record
+    Cell, Growth                         named tuples; the record has each of their numbers
     Numbers                              all further numbers
     Source                               an array and how many steps ago; a kernel gets it at that step
     Sources, Buffers                     arrays that are summed up, of one buffer or of several

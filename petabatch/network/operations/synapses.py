@@ -141,7 +141,7 @@ class SynapticEvents(OfSource):
         return out
 
     def _visit(self, lane: _Lane, units: Array, values: Array, late: int) -> None:
-        """Make the events of some units at the synapses that have them so many steps late."""
+        """Process the events of units at their synapses with a delay of `late` steps."""
         starts = lane.flat(self.starts)
         found = [np.arange(starts[unit], starts[unit + 1]) for unit in units]
         owners = np.repeat(units, [len(one) for one in found])

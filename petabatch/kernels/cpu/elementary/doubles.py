@@ -1,8 +1,8 @@
-"""Elementary functions of float64: series on reduced arguments, with what rounding loses in a second number.
+"""Elementary functions of float64: argument reduction and series in double-double arithmetic.
 
-Errors are below 1.6 units in the last place. Multiples of log 2 and of pi / 2 are taken off by fused
-multiply-adds, which lose nothing there; a sum or product of which more digits count is a pair (high, low) of
-numbers (Dekker 1971).
+Errors are below 1.6 ulp. Arguments are reduced by multiples of log 2 and of pi / 2 with fused multiply-adds,
+which are exact there. Where float64 is not enough, sums and products are pairs (high, low) of numbers
+(Dekker 1971).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from petabatch.kernels.cpu.elementary.numbers import OPTIONS, ROUND64, bits64, f
 _d, _i, _l = np.float64, np.int32, np.int64
 _LOG2, _LOG2_LOW = math.log(2), 2.3190468138462996e-17
 _LOG2_SHORT, _LOG2_REST = 0.6931471805598903, 5.497923018708371e-14
-"""The logarithm of 2 in 42 bits, of which multiples by exponents are exact, and the rest."""
+"""log 2 rounded to 42 bits, whose products with exponents are exact, and the remainder."""
 _QUARTER = (math.pi / 2, 6.123233995736766e-17, -1.4973849048591698e-33)
 """pi / 2, in parts."""
 _EIGHTH_LOW, _TWO_THIRDS_LOW = 3.061616997868383e-17, 3.700743415417188e-17

@@ -69,7 +69,7 @@ def _call(
 
 @njit(nogil=True, error_model="numpy")
 def _late(order: Any, delays: Any, first: int, last: int, steps: int) -> tuple[int, int]:
-    """Return which of some synapses, ordered by delay, have one of so many steps."""
+    """Return the range of synapses, sorted by delay, whose delay is `steps`."""
     low, high = first, last
     while low < high:
         middle = (low + high) // 2
