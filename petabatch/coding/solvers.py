@@ -59,7 +59,10 @@ class Solvers:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close what is kept."""
+        self.close()
+
+    def close(self) -> None:
+        """Close the solver that is kept."""
         if self._kept is not None:
             self._kept.close()
 
@@ -80,7 +83,7 @@ class Solvers:
     def of(self, shape: Shape, count: int) -> Solver:
         """Return the solver of at most `count` images of a shape."""
         if self._kept is None or not self._kept.fits(shape, count):
-            self.__exit__()
+            self.close()
             alone = self._one_position(shape)
             self._kept = _VectorSolver(self, shape) if alone else _ImageSolver(self, shape, count)
         return self._kept
